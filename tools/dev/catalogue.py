@@ -1,10 +1,10 @@
 """The list of test suites, derived from what the tree holds: rooms with unit tests, Python tests, cases, fuzz targets."""
+import dataclasses
 import pathlib
 import sys
 
 from suites import Suite
 
-TIERS = ["scalar", "avx2", "avx512"]
 TIERED_ROOMS = ["kernels", "ops"]  # their unit tests run once in each instruction tier that the machine has
 
 
@@ -28,43 +28,118 @@ def rooms(root: pathlib.Path) -> list[str]:
     return [line.split(":")[0] for line in lines if ":" in line and not line.startswith("#")]
 
 
-def unit_suites(root: pathlib.Path, build: pathlib.Path, filter: str) -> list[Suite]:
+def threaded_rooms(root: pathlib.Path) -> list[str]:
+    """The rooms that may use threads: threading, what may include it, and the memory that frames and runs share."""
+    lines = (root / "cmake" / "rooms.txt").read_text().splitlines()
+    return ["memory"] + [line.split(":")[0] for line in lines if "threading" in line and not line.startswith("#")]
+
+
+@dataclasses.dataclass
+class Scope:
+    """What to collect suites for: a tree, one of its builds, and the filter ("" for everything)."""
+    root: pathlib.Path
+    preset: str
+    filter: str = ""
+
+    @property
+    def build(self) -> pathlib.Path:
+        return self.root / "build" / self.preset
+
+    def wants(self, name: str) -> bool:
+        return self.filter in name
+
+    def environment(self) -> dict[str, str]:
+        """What the sanitizers of a build read; empty for the other builds."""
+        folder = self.root / "tools" / "dev"
+        if self.preset == "asan-ubsan":
+            return {"ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1",
+                    "UBSAN_OPTIONS": "print_stacktrace=1", "LSAN_OPTIONS": f"suppressions={folder / 'lsan.supp'}"}
+        if self.preset == "tsan":
+            return {"TSAN_OPTIONS": f"suppressions={folder / 'tsan.supp'}:second_deadlock_stack=1"}
+        return {}
+
+
+def program(scope: Scope, name: str, path: pathlib.Path, args: list[str], reader: str, **more) -> Suite:
+    """A suite that runs a program of the build; one that was not built is a failure."""
+    env = {**scope.environment(), **more.pop("env", {})}
+    missing = "" if path.exists() else f"{path} was not built"
+    return Suite(name, [str(path), *args], reader, env=env, missing=missing, **more)
+
+
+def unit_suites(scope: Scope) -> list[Suite]:
+    """The unit tests of each room; with a filter that names no suite, the tests it names in every suite."""
     found = []
-    for room in rooms(root):
-        if not any((root / "src" / room).rglob("*_test.cc")):
+    wanted_rooms = threaded_rooms(scope.root) if scope.preset == "tsan" else rooms(scope.root)
+    for room in wanted_rooms:
+        if not any((scope.root / "src" / room).rglob("*_test.cc")):
             continue
-        binary = build / "src" / f"test_{room}"
-        tiers = machine_tiers() if room in TIERED_ROOMS else [""]
-        for tier in tiers:
+        for tier in machine_tiers() if room in TIERED_ROOMS else [""]:
             name = f"unit {room}" + (f" [{tier}]" if tier else "")
-            argv = [str(binary), "--gtest_output=json:{report}", "--gtest_brief=0"]
-            narrowed = bool(filter) and filter not in name
-            if narrowed:
-                argv.append(f"--gtest_filter=*{filter}*")
-            found.append(Suite(name, argv, "gtest", env={"FORETHOUGHT_ISA": tier} if tier else {}, may_be_empty=narrowed,
-                               missing="" if binary.exists() else f"{binary} was not built"))
+            narrowed = not scope.wants(name)
+            args = ["--gtest_output=json:{report}"] + ([f"--gtest_filter=*{scope.filter}*"] if narrowed else [])
+            found.append(program(scope, name, scope.build / "src" / f"test_{room}", args, "gtest", may_be_empty=narrowed,
+                                 env={"FORETHOUGHT_ISA": tier} if tier else {}))
     return found
 
 
-def python_suites(root: pathlib.Path, build: pathlib.Path, filter: str) -> list[Suite]:
+def conformance_suites(scope: Scope) -> list[Suite]:
+    """The ONNX backend cases, at the first and the last optimisation level, in each instruction tier."""
+    source = scope.root / "tests" / "conformance"
+    if scope.preset == "tsan" or not any(source.glob("*.cc")):
+        return []
     found = []
-    for folder in ("tools", "python", "tests"):
-        if not any((root / folder).rglob("*_test.py")):
+    for level in ("disabled", "all"):
+        for tier in machine_tiers():
+            name = f"conformance {level} [{tier}]"
+            narrowed = not scope.wants(name)
+            args = [str(scope.root / "build" / "cases"), "--expected", str(source / "expected.txt"), "--level", level]
+            args += ["--filter", scope.filter] if narrowed else []
+            found.append(program(scope, name, scope.build / "tests" / "conformance", args, "summary",
+                                 may_be_empty=narrowed, env={"FORETHOUGHT_ISA": tier}))
+    return found
+
+
+def python_suites(scope: Scope) -> list[Suite]:
+    found = []
+    for folder in ("tools", "python", "tests", "demo"):
+        if scope.preset != "release" or not any((scope.root / folder).rglob("*_test.py")):
             continue
         name = f"python {folder}"
+        narrowed = not scope.wants(name)
         argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "python_files=*_test.py",
-                "--import-mode=importlib", "--junitxml={report}", str(root / folder)]
-        narrowed = bool(filter) and filter not in name
-        if narrowed:
-            argv += ["-k", filter]
-        found.append(Suite(name, argv, "junit", env={"PYTHONPATH": str(build / "python"), "PYTHONDONTWRITEBYTECODE": "1"},
-                           may_be_empty=narrowed))
+                "-o", "junit_family=xunit2", "--import-mode=importlib", "--junitxml={report}", str(scope.root / folder)]
+        argv += ["-k", scope.filter] if narrowed else []
+        env = {"PYTHONPATH": str(scope.build / "python"), "PYTHONDONTWRITEBYTECODE": "1",
+               "FORETHOUGHT_BUILD": str(scope.build)}
+        found.append(Suite(name, argv, "junit", env=env, may_be_empty=narrowed))
     return found
 
 
-def collect(root: pathlib.Path, preset: str, filter: str) -> list[Suite]:
-    build = root / "build" / preset
+def fuzz_suites(scope: Scope) -> list[Suite]:
+    """A minute of each fuzz target, from its committed inputs and what earlier runs on this machine found."""
     found = []
-    if filter in "lint":
-        found.append(Suite("lint", [sys.executable, str(root / "tools/lint/lint.py"), "--summary"], "summary"))
-    return found + unit_suites(root, build, filter) + python_suites(root, build, filter)
+    fuzz_build = scope.root / "build" / "fuzz"
+    for source in sorted((scope.root / "fuzz").glob("fuzz_*.cc")) if scope.preset == "release" else []:
+        if not scope.wants(source.stem):
+            continue
+        grown, finds = fuzz_build / "corpus" / source.stem, fuzz_build / "finds"
+        for folder in (grown, finds):
+            folder.mkdir(parents=True, exist_ok=True)
+        args = ["-max_total_time=60", "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1",
+                f"-artifact_prefix={finds}/{source.stem}-", str(grown)]
+        committed = scope.root / "fuzz" / "corpus" / source.stem
+        args += [str(committed)] if committed.is_dir() else []
+        found.append(program(scope, f"fuzz {source.stem}", fuzz_build / "fuzz" / source.stem, args, "exit"))
+    return found
+
+
+def lint_suites(scope: Scope) -> list[Suite]:
+    if scope.preset != "release" or not scope.wants("lint"):
+        return []
+    return [Suite("lint", [sys.executable, str(scope.root / "tools" / "lint" / "lint.py"), "--summary"], "summary")]
+
+
+def collect(scope: Scope) -> list[Suite]:
+    """All suites of the scope, the long ones first so that they overlap with the rest."""
+    kinds = (fuzz_suites, conformance_suites, python_suites, lint_suites, unit_suites)
+    return [suite for kind in kinds for suite in kind(scope)]

@@ -38,8 +38,10 @@ class Progress:
             word = "FAILED" if r.failed else "ok"
             counts = f"{r.passed} passed, {r.failed} failed, {r.skipped} skipped"
             clear = "\r\033[K" if self.live else ""
-            print(f"{clear}  {word:6} {r.name}: {counts}, {r.seconds:.1f} s{note}", flush=True)
-            self._show_running() if self.running else None
+            if r.passed + r.failed + r.skipped:  # a filter may have left a suite nothing to run
+                print(f"{clear}  {word:6} {r.name}: {counts}, {r.seconds:.1f} s{note}", flush=True)
+            if self.running:
+                self._show_running()
 
 
 def run_all(wanted: list[suites.Suite], jobs: int, report_dir: pathlib.Path) -> list[suites.Result]:
@@ -63,7 +65,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the suites and run nothing")
     args = parser.parse_args()
 
-    wanted = catalogue.collect(ROOT, args.preset, args.filter)
+    wanted = catalogue.collect(catalogue.Scope(ROOT, args.preset, args.filter))
     if args.list:
         print("\n".join(s.name + (f"  (missing: {s.missing})" if s.missing else "") for s in wanted))
         return 0
