@@ -48,7 +48,8 @@ def code_only(text: str) -> str:
 
 
 def is_test(path: str) -> bool:
-    return pathlib.PurePath(path).stem.endswith(("_test", "_bench"))
+    stem = pathlib.PurePath(path).stem
+    return stem.endswith(("_test", "_bench")) or stem.startswith(("test_", "bench_"))
 
 
 # --- formatting -------------------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ HEAVY_HEADERS = re.compile(r"#\s*include\s*<(iostream|regex|ranges)>")
 HEADER_ONLY_IN_CC = re.compile(r"#\s*include\s*<(fmt/(?!core\.h)|nlohmann/|spdlog/)")
 ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|aligned_alloc|posix_memalign)\s*\("
                        r"|\bnew\s+[\w:<>]+\s*\[|\bmake_(unique|shared)(_for_overwrite)?<[^>]*\[\]>"
-                       r"|\bstd::vector<\s*(float|double|Half|BFloat16|u?int\d+_t|std::byte|char)\s*>")
+                       r"|\bstd::vector<\s*(float|double|Half|BFloat16|u?int(8|16|32)_t|std::byte|char)\s*>")
 FULL_PATH = re.compile(r"(?<![\w./-])/(work|home|root|Users)/\w")
 
 

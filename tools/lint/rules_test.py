@@ -42,6 +42,8 @@ CASES = [
     (rules.words, "src/kernels/a.cc", "std::vector<float> tmp(n);\n", "memory from the caller"),
     (rules.words, "src/kernels/a.cc", "auto p = std::make_unique<float[]>(n);\n", "memory from the caller"),
     (rules.words, "src/kernels/a_test.cc", "std::vector<float> tmp(n);\n", None),
+    (rules.words, "src/kernels/test_util.h", "std::vector<float> tmp(n);\n", None),
+    (rules.words, "src/kernels/a.cc", "std::vector<int64_t> strides(rank);\n", None),
     (rules.words, "docs/a.md", "see " + "/home" + "/me/x\n", "path of one machine"),
     (rules.words, "docs/a.md", "see src/home/x and https://a.b/work/x\n", None),
     (rules.first_lines, "src/base/a.h", FORMATTED, None),
