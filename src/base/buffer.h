@@ -7,8 +7,9 @@
 
 namespace forethought {
 
-// Stands where an arena, a mapping or a foreign object wants to hear once that nobody uses a block any more. The block's
-// owner makes it (once a buffer, not once a use), so that taking, sharing and returning a reference touches no heap.
+// Stands where an arena, a mapping or a foreign object wants to hear once that nobody uses a block any more. The
+// block's owner makes it (once a buffer, not once a use), so that taking, sharing and returning a reference touches no
+// heap.
 struct BufferHeader {
   std::atomic<uint32_t> references{0};
   void (*release)(BufferHeader*) = nullptr;  // called exactly once, on whatever thread drops the last reference

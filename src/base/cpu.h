@@ -6,7 +6,8 @@
 
 namespace forethought {
 
-// The tiers of kernels. scalar: our reference kernels alone, no oneDNN. avx2: 256-bit vectors with FMA. avx512: F, BW, DQ, VL.
+// The tiers of kernels. scalar: our reference kernels alone, no oneDNN. avx2: 256-bit vectors with FMA. avx512: F, BW,
+// DQ, VL.
 enum class Isa { scalar = 0, avx2 = 1, avx512 = 2 };
 const char* name(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view name);

@@ -23,7 +23,7 @@ uint16_t double_to_half_bits(double v) {
   if (a >= 65520.0) return sign | 0x7c00u;  // rounds to infinity
   if (a < 0x1p-14) return sign | static_cast<uint16_t>(std::nearbyint(a * 0x1p24));
   int e;
-  std::frexp(a, &e);  // a = m · 2^e, m in [0.5, 1)
+  std::frexp(a, &e);                                            // a = m · 2^e, m in [0.5, 1)
   const double scaled = std::nearbyint(std::ldexp(a, 11 - e));  // in [1024, 2048]
   return sign | static_cast<uint16_t>(((e + 13) << 10) + static_cast<int>(scaled) - 1024 + (1 << 10));
 }

@@ -15,7 +15,9 @@ constexpr uint64_t mix64(uint64_t x) {
   x *= 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
-constexpr uint64_t hash_combine(uint64_t seed, uint64_t value) { return mix64(seed * 0x9e3779b97f4a7c15ull + value + 1); }
+constexpr uint64_t hash_combine(uint64_t seed, uint64_t value) {
+  return mix64(seed * 0x9e3779b97f4a7c15ull + value + 1);
+}
 
 inline uint64_t hash_bytes(const void* data, size_t size, uint64_t seed = 0) {
   const auto* p = static_cast<const unsigned char*>(data);

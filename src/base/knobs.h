@@ -22,7 +22,7 @@ std::span<const KnobInfo> knobs();
 
 // The knob's value from the environment, or its default. Read anew at each call.
 std::string knob_string(Knob knob);
-int64_t knob_int(Knob knob);   // 0 if it is no number
-bool knob_bool(Knob knob);     // true for 1, true, on, yes
+int64_t knob_int(Knob knob);  // 0 if it is no number
+bool knob_bool(Knob knob);    // true for 1, true, on, yes
 
 }  // namespace forethought

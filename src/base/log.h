@@ -18,12 +18,20 @@ void log_at(Severity s, fmt::format_string<A...> format, A&&... args) {
   if (s >= log_severity()) log_message(s, fmt::format(format, std::forward<A>(args)...));
 }
 template <typename... A>
-void log_verbose(fmt::format_string<A...> f, A&&... a) { log_at(Severity::verbose, f, std::forward<A>(a)...); }
+void log_verbose(fmt::format_string<A...> f, A&&... a) {
+  log_at(Severity::verbose, f, std::forward<A>(a)...);
+}
 template <typename... A>
-void log_info(fmt::format_string<A...> f, A&&... a) { log_at(Severity::info, f, std::forward<A>(a)...); }
+void log_info(fmt::format_string<A...> f, A&&... a) {
+  log_at(Severity::info, f, std::forward<A>(a)...);
+}
 template <typename... A>
-void log_warning(fmt::format_string<A...> f, A&&... a) { log_at(Severity::warning, f, std::forward<A>(a)...); }
+void log_warning(fmt::format_string<A...> f, A&&... a) {
+  log_at(Severity::warning, f, std::forward<A>(a)...);
+}
 template <typename... A>
-void log_error(fmt::format_string<A...> f, A&&... a) { log_at(Severity::error, f, std::forward<A>(a)...); }
+void log_error(fmt::format_string<A...> f, A&&... a) {
+  log_at(Severity::error, f, std::forward<A>(a)...);
+}
 
 }  // namespace forethought

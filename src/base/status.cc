@@ -6,7 +6,8 @@ namespace forethought {
 
 Status with_context(Status status, std::string_view context) {
   if (status.ok()) return status;
-  return Status(status.code(), absl::StrCat(absl::string_view(context.data(), context.size()), " › ", status.message()));
+  return Status(status.code(),
+                absl::StrCat(absl::string_view(context.data(), context.size()), " › ", status.message()));
 }
 
 namespace {

@@ -19,9 +19,12 @@ Dims row_major_strides(std::span<const int64_t> dims) {
 
 std::string to_string(Layout layout) {
   switch (layout.kind) {
-    case Layout::Kind::plain: return "plain";
-    case Layout::Kind::channels_last: return "nhwc";
-    case Layout::Kind::blocked_channels: return absl::StrCat("nChw", static_cast<int>(layout.block), "c");
+    case Layout::Kind::plain:
+      return "plain";
+    case Layout::Kind::channels_last:
+      return "nhwc";
+    case Layout::Kind::blocked_channels:
+      return absl::StrCat("nChw", static_cast<int>(layout.block), "c");
   }
   return "?";
 }

@@ -14,12 +14,18 @@ bool ValueType::operator==(const ValueType& o) const {
 
 std::string to_string(const ValueType& t) {
   switch (t.kind()) {
-    case ValueType::Kind::unknown: return "unknown";
-    case ValueType::Kind::tensor: return absl::StrCat("tensor(", info(t.dtype()).type_name, ")");
-    case ValueType::Kind::sparse_tensor: return absl::StrCat("sparse_tensor(", info(t.dtype()).type_name, ")");
-    case ValueType::Kind::sequence: return absl::StrCat("seq(", to_string(*t.inner()), ")");
-    case ValueType::Kind::optional: return absl::StrCat("optional(", to_string(*t.inner()), ")");
-    case ValueType::Kind::map: return absl::StrCat("map(", info(t.dtype()).type_name, ",", to_string(*t.inner()), ")");
+    case ValueType::Kind::unknown:
+      return "unknown";
+    case ValueType::Kind::tensor:
+      return absl::StrCat("tensor(", info(t.dtype()).type_name, ")");
+    case ValueType::Kind::sparse_tensor:
+      return absl::StrCat("sparse_tensor(", info(t.dtype()).type_name, ")");
+    case ValueType::Kind::sequence:
+      return absl::StrCat("seq(", to_string(*t.inner()), ")");
+    case ValueType::Kind::optional:
+      return absl::StrCat("optional(", to_string(*t.inner()), ")");
+    case ValueType::Kind::map:
+      return absl::StrCat("map(", info(t.dtype()).type_name, ",", to_string(*t.inner()), ")");
   }
   return "?";
 }

@@ -25,7 +25,7 @@ class ValueType {
   Kind kind() const { return kind_; }
   bool is_tensor() const { return kind_ == Kind::tensor; }
   bool is_unknown() const { return kind_ == Kind::unknown; }
-  DType dtype() const { return dtype_; }             // element type of a (sparse) tensor, key type of a map
+  DType dtype() const { return dtype_; }                   // element type of a (sparse) tensor, key type of a map
   const ValueType* inner() const { return inner_.get(); }  // of sequence, optional, map
   // True for what is a frame object and never bytes in a slab: everything but tensors of fixed-width elements.
   bool is_object() const { return kind_ != Kind::tensor || dtype_ == DType::kString; }
@@ -39,7 +39,8 @@ class ValueType {
   std::shared_ptr<const ValueType> inner_;
 };
 
-std::string to_string(const ValueType& type);  // ONNX's spelling: "tensor(float)", "seq(tensor(int64))", "map(string,tensor(float))"
+std::string to_string(
+    const ValueType& type);  // ONNX's spelling: "tensor(float)", "seq(tensor(int64))", "map(string,tensor(float))"
 std::optional<ValueType> value_type_from_name(std::string_view text);
 
 enum class DeviceKind : uint8_t { cpu, gpu, npu, other };

@@ -17,8 +17,9 @@
 
 namespace forethought {
 
-// Elements in memory and what keeps them there. Copying shares the bytes. `owner` null: borrowed from a caller who keeps
-// them alive. `data` of a string tensor points to std::string objects. Sub-byte types are packed (element_count bits).
+// Elements in memory and what keeps them there. Copying shares the bytes. `owner` null: borrowed from a caller who
+// keeps them alive. `data` of a string tensor points to std::string objects. Sub-byte types are packed (element_count
+// bits).
 struct Tensor {
   DType dtype = DType::kUndefined;
   Dims dims;
@@ -29,8 +30,14 @@ struct Tensor {
 
   int64_t elements() const { return element_count(dims).value_or(0); }
   int64_t bytes() const { return storage_bytes(dtype, layout, dims).value_or(0); }
-  template <typename T> const T* as() const { return static_cast<const T*>(data); }
-  template <typename T> T* as() { return static_cast<T*>(data); }
+  template <typename T>
+  const T* as() const {
+    return static_cast<const T*>(data);
+  }
+  template <typename T>
+  T* as() {
+    return static_cast<T*>(data);
+  }
   std::span<const std::string> strings() const { return {as<std::string>(), static_cast<size_t>(elements())}; }
 };
 
@@ -51,10 +58,10 @@ struct SparseTensor;
 class Value {
  public:
   Value() = default;
-  Value(Tensor t) : v_(std::move(t)) {}                                        // NOLINT
-  Value(std::shared_ptr<const Sequence> s) : v_(std::move(s)) {}               // NOLINT
-  Value(std::shared_ptr<const MapValue> m) : v_(std::move(m)) {}               // NOLINT
-  Value(std::shared_ptr<const SparseTensor> s) : v_(std::move(s)) {}           // NOLINT
+  Value(Tensor t) : v_(std::move(t)) {}                               // NOLINT
+  Value(std::shared_ptr<const Sequence> s) : v_(std::move(s)) {}      // NOLINT
+  Value(std::shared_ptr<const MapValue> m) : v_(std::move(m)) {}      // NOLINT
+  Value(std::shared_ptr<const SparseTensor> s) : v_(std::move(s)) {}  // NOLINT
 
   bool is_none() const { return v_.index() == 0; }
   bool is_tensor() const { return v_.index() == 1; }
@@ -67,7 +74,9 @@ class Value {
 
  private:
   template <size_t I, typename T>
-  const T* get() const { return v_.index() == I ? std::get<I>(v_).get() : nullptr; }
+  const T* get() const {
+    return v_.index() == I ? std::get<I>(v_).get() : nullptr;
+  }
   std::variant<std::monostate, Tensor, std::shared_ptr<const Sequence>, std::shared_ptr<const MapValue>,
                std::shared_ptr<const SparseTensor>>
       v_;
