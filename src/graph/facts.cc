@@ -1,0 +1,162 @@
+#include "graph/facts.h"
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "graph/operator.h"
+
+namespace forethought {
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+Status infer_facts_at(const Graph& graph, FactTable& table, int depth);
+
+// Lets a control-flow rule infer its bodies; each call leaves its facts in the body's table.
+class Bodies final : public BodyInference {
+ public:
+  Bodies(const GraphNode& node, uint32_t id, FactTable& parent, int depth)
+      : node_(node), id_(id), parent_(parent), depth_(depth) {}
+  int bodies() const override { return static_cast<int>(node_.bodies.size()); }
+  int inputs(int b) const override { return static_cast<int>(node_.bodies[b].second->inputs().size()); }
+  int outputs(int b) const override { return static_cast<int>(node_.bodies[b].second->outputs().size()); }
+
+  StatusOr<std::vector<InferOutput>> infer(int b, std::span<const InferInput> in) override {
+    const Graph& body = *node_.bodies[b].second;
+    if (in.size() != body.inputs().size())
+      return invalid(absl::StrCat("body ", node_.bodies[b].first, " takes ", body.inputs().size(), " inputs, not ", in.size()));
+    auto table = std::make_unique<FactTable>(seed_facts(body));
+    for (size_t i = 0; i < in.size(); ++i) {
+      ValueFact& f = (*table)[body.inputs()[i]];
+      const bool typed = in[i].type && !in[i].type->is_unknown();
+      if (typed) f.type = *in[i].type;
+      f.shape = in[i].shape ? *in[i].shape : SymShape::unknown();
+      f.has_value = false;
+      if (in[i].value) f.has_value = true, f.value = *in[i].value;
+      if (in[i].contents) {
+        if (auto v = decode_value(*in[i].contents)) f.has_value = true, f.value = std::move(*v);
+      }
+    }
+    RETURN_IF_ERROR(with_context(infer_facts_at(body, *table, depth_ + 1), absl::StrCat("body ", node_.bodies[b].first)));
+    std::vector<InferOutput> out;
+    for (ValueId v : body.outputs()) {
+      const ValueFact& f = (*table)[v];
+      out.push_back({true, f.type, f.shape, f.has_value, f.value});
+    }
+    parent_.bodies[{id_, b}] = std::move(table);
+    return out;
+  }
+
+ private:
+  const GraphNode& node_;
+  uint32_t id_;
+  FactTable& parent_;
+  int depth_;
+};
+
+Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
+  const GraphNode& n = graph.node(id);
+  if (!n.impl) return internal("the operator was not bound");
+  absl::InlinedVector<InferInput, 8> in(n.inputs.size());
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    if (!n.inputs[i].valid()) continue;
+    const GraphValue& v = graph.value(n.inputs[i]);
+    const ValueFact& f = table[n.inputs[i]];
+    in[i] = {true, &f.type, &f.shape, v.constant ? &*v.constant : nullptr, f.has_value ? &f.value : nullptr};
+  }
+  absl::InlinedVector<InferOutput, 2> out(n.outputs.size());
+  for (size_t i = 0; i < n.outputs.size(); ++i) out[i].wanted = n.outputs[i].valid();
+  Bodies bodies(n, id.index, table, depth);
+  InferCtx ctx(in, absl::MakeSpan(out).empty() ? std::span<InferOutput>() : std::span<InferOutput>(out.data(), out.size()),
+               n.bodies.empty() ? nullptr : &bodies);
+  RETURN_IF_ERROR(n.impl->infer(ctx));
+  for (size_t i = 0; i < n.outputs.size(); ++i) {
+    if (!n.outputs[i].valid()) continue;
+    ValueFact& f = table[n.outputs[i]];
+    f.type = std::move(out[i].type);
+    f.shape = std::move(out[i].shape);
+    f.has_value = out[i].has_value;
+    f.value = std::move(out[i].value);
+    for (const Dim& d : f.shape.dims)
+      if (d.is_known() && d.value() < 0)
+        return invalid(absl::StrCat("output ", i, " would have the shape ", to_string(f.shape), ", with a negative dimension"));
+  }
+  return absl::OkStatus();
+}
+
+std::string place(const GraphNode& n) { return absl::StrCat("node ", n.name.empty() ? "(unnamed)" : n.name, " (", to_string(n.op), ")"); }
+
+Status infer_facts_at(const Graph& graph, FactTable& table, int depth) {
+  if (depth > kMaxDepth) return invalid(absl::StrCat("bodies are nested deeper than ", kMaxDepth));
+  for (NodeId id : graph.order()) {
+    if (Status s = infer_one(graph, id, table, depth); !s.ok()) return with_context(std::move(s), place(graph.node(id)));
+  }
+  return absl::OkStatus();
+}
+
+void seed_value(const GraphValue& v, ValueFact& f) {
+  if (v.constant) {
+    f.type = ValueType::tensor(v.constant->dtype);
+    f.shape = SymShape::of(v.constant->dims);
+  } else if (v.is_input) {
+    f.type = v.type;
+    f.shape = v.shape;
+  }
+}
+
+void write_back(Graph& graph, FactTable& table) {
+  for (uint32_t i = 0; i < graph.value_capacity(); ++i) {
+    GraphValue& v = graph.value(ValueId{i});
+    if (v.removed || v.constant) continue;
+    ValueFact& f = table.values[i];
+    v.type = f.type;
+    v.shape = f.shape;
+    v.known.reset();
+    if (f.has_value) v.known = std::move(f.value);
+  }
+  for (auto& [key, body] : table.bodies) write_back(*graph.node(NodeId{key.first}).bodies[key.second].second, *body);
+}
+
+}  // namespace
+
+FactTable seed_facts(const Graph& graph) {
+  FactTable t;
+  t.values.resize(graph.value_capacity());
+  for (uint32_t i = 0; i < graph.value_capacity(); ++i) seed_value(graph.value(ValueId{i}), t.values[i]);
+  return t;
+}
+
+Status infer_facts(const Graph& graph, FactTable& table) { return infer_facts_at(graph, table, 0); }
+
+Status infer_shapes(Graph& graph) {
+  FactTable table = seed_facts(graph);
+  RETURN_IF_ERROR(infer_facts(graph, table));
+  write_back(graph, table);
+  return absl::OkStatus();
+}
+
+Status infer_node(Graph& graph, NodeId id) {
+  FactTable table;
+  table.values.resize(graph.value_capacity());
+  for (ValueId v : graph.node(id).inputs) {
+    if (!v.valid()) continue;
+    const GraphValue& g = graph.value(v);
+    ValueFact& f = table[v];
+    f.type = g.type;
+    f.shape = g.shape;
+    if (g.known) f.has_value = true, f.value = *g.known;
+  }
+  RETURN_IF_ERROR(with_context(infer_one(graph, id, table, 0), place(graph.node(id))));
+  for (ValueId v : graph.node(id).outputs) {
+    if (!v.valid()) continue;
+    GraphValue& g = graph.value(v);
+    ValueFact& f = table[v];
+    g.type = f.type;
+    g.shape = f.shape;
+    g.known.reset();
+    if (f.has_value) g.known = std::move(f.value);
+  }
+  for (auto& [key, body] : table.bodies) write_back(*graph.node(id).bodies[key.second].second, *body);
+  return absl::OkStatus();
+}
+
+}  // namespace forethought

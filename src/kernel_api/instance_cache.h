@@ -1,0 +1,67 @@
+// Prepared kernels of a session, shared by its frames and by later shapes: bounded, exact keys, least recently used out.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/function_ref.h"
+#include "base/status.h"
+
+namespace forethought {
+
+class Runnable;
+
+// Appends plain values to a key byte for byte; two keys are equal only if all that was appended is.
+class InstanceKey {
+ public:
+  explicit InstanceKey(std::string_view kind) : bytes_(kind) { bytes_.push_back('\0'); }
+  template <typename T>
+    requires std::is_trivially_copyable_v<T>
+  InstanceKey& add(const T& v) {
+    bytes_.append(reinterpret_cast<const char*>(&v), sizeof v);
+    return *this;
+  }
+  InstanceKey& add_dims(std::span<const int64_t> dims) {
+    add(dims.size());
+    for (int64_t d : dims) add(d);
+    return *this;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+// Thread safe. What leaves the cache lives on as long as a plan holds it.
+class InstanceCache {
+ public:
+  explicit InstanceCache(size_t capacity = 4096) : capacity_(capacity) {}
+
+  // The instance of `key`, made by `make` if it is not there. `make` runs without the lock.
+  StatusOr<std::shared_ptr<const Runnable>> get(const InstanceKey& key,
+                                                FunctionRef<StatusOr<std::shared_ptr<const Runnable>>()> make);
+  struct Counts {
+    int64_t hits = 0, misses = 0, evicted = 0, size = 0;
+  };
+  Counts counts() const;
+
+ private:
+  using Entry = std::pair<std::string, std::shared_ptr<const Runnable>>;
+  mutable std::mutex mutex_;
+  size_t capacity_;
+  std::list<Entry> order_;  // most recently used first
+  std::unordered_map<std::string_view, std::list<Entry>::iterator> index_;
+  Counts counts_;
+};
+
+// choose()'s usual call: through the cache if there is one, else made anew.
+StatusOr<std::shared_ptr<const Runnable>> cached_instance(
+    InstanceCache* cache, const InstanceKey& key, FunctionRef<StatusOr<std::shared_ptr<const Runnable>>()> make);
+
+}  // namespace forethought

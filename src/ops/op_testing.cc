@@ -1,0 +1,262 @@
+#include "ops/op_testing.h"
+
+#include <cstring>
+
+#include "base/checked.h"
+#include "kernel_api/instance_cache.h"
+
+namespace forethought {
+namespace {
+
+// Executes a step on the calling thread; blocks run backwards, so that an order nobody promised shows up.
+class TestHost final : public RunHost {
+ public:
+  TestHost(int workers, std::vector<Value>* outputs, std::vector<Arg>* args, const OpCase& c)
+      : workers_(workers), outputs_(outputs), args_(args), case_(c) {}
+  void parallel_for(int64_t blocks, FunctionRef<void(int64_t, int)> f) override {
+    for (int64_t b = blocks; b-- > 0;) f(b, static_cast<int>(b % workers_));
+  }
+  int workers() const override { return workers_; }
+  StatusOr<void*> output(int slot, std::span<const int64_t> dims) override {
+    ASSIGN_OR_RETURN(Tensor t, make_tensor((*args_)[slot].dtype, dims));
+    (*outputs_)[slot] = t;
+    Tensor& kept = (*outputs_)[slot].tensor();
+    Arg& a = (*args_)[slot];
+    a.data = kept.data;
+    a.dims_data = kept.dims.data();
+    a.rank = static_cast<int32_t>(kept.dims.size());
+    a.elements = kept.elements();
+    return kept.data;
+  }
+  StatusOr<Tensor> make_escaping(DType dtype, std::span<const int64_t> dims) override { return make_tensor(dtype, dims); }
+  StatusOr<Value> escape(int slot) override { return case_.inputs[slot]; }
+  Status run_body(int, std::span<const BodyValue>, std::span<BodyValue>) override {
+    return unsupported("run_case has no bodies; test control flow through a session");
+  }
+  bool cancelled() const override { return false; }
+
+ private:
+  int workers_;
+  std::vector<Value>* outputs_;
+  std::vector<Arg>* args_;
+  const OpCase& case_;
+};
+
+Arg arg_of(Value& v) {
+  Arg a;
+  if (v.is_none()) return a;
+  a.present = true;
+  if (!v.is_tensor()) {
+    a.object = &v;
+    return a;
+  }
+  Tensor& t = v.tensor();
+  a.data = t.data;
+  a.dims_data = t.dims.data();
+  a.rank = static_cast<int32_t>(t.dims.size());
+  a.elements = t.elements();
+  a.dtype = t.dtype;
+  a.layout = t.layout;
+  return a;
+}
+
+Operand operand_of(const Value& v, bool constant) {
+  Operand o;
+  o.present = !v.is_none();
+  if (!v.is_tensor()) return o;
+  const Tensor& t = v.tensor();
+  o.dtype = t.dtype;
+  o.dims = t.dims;
+  o.layout = t.layout;
+  o.known = true;
+  if (constant) o.constant = &t;
+  return o;
+}
+
+ValueType type_of(const Value& v) {
+  if (v.is_tensor()) return ValueType::tensor(v.tensor().dtype);
+  if (v.sequence()) return ValueType::sequence(v.sequence()->element);
+  return {};
+}
+
+// Infers with the dims of each input replaced by symbols and without contents.
+StatusOr<std::vector<InferOutput>> infer_symbolic(const Operator& op, const OpCase& c) {
+  std::vector<ValueType> types;
+  std::vector<SymShape> shapes;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    types.push_back(type_of(c.inputs[i]));
+    SymShape s;
+    if (c.inputs[i].is_tensor()) {
+      s.has_rank = true;
+      for (int64_t d : c.inputs[i].tensor().dims) s.dims.push_back(Dim::symbol(absl::StrCat("d", d)));
+    }
+    shapes.push_back(s);
+  }
+  std::vector<InferInput> in;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const bool constant = (c.constants >> i) & 1u;
+    in.push_back({!c.inputs[i].is_none(), &types[i], &shapes[i], constant ? &c.inputs[i].tensor() : nullptr, nullptr});
+  }
+  std::vector<InferOutput> out(c.outputs);
+  for (auto& o : out) o.wanted = true;
+  InferCtx ctx(in, out);
+  RETURN_IF_ERROR(op.infer(ctx));
+  return out;
+}
+
+Status check_symbolic(const std::vector<InferOutput>& symbolic, const std::vector<Value>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].is_tensor() || !symbolic[i].shape.has_rank) continue;
+    const Dims& real = outputs[i].tensor().dims;
+    const SymShape& s = symbolic[i].shape;
+    bool ok = s.dims.size() == real.size();
+    for (size_t d = 0; ok && d < real.size(); ++d) {
+      const Dim v = s.dims[d].substitute([](std::string_view n) -> std::optional<int64_t> {
+        return n.size() > 1 && n[0] == 'd' ? std::optional<int64_t>(std::atoll(std::string(n.substr(1)).c_str())) : std::nullopt;
+      });
+      ok = !v.is_known() || v.value() == real[d];
+    }
+    if (!ok)
+      return internal(absl::StrCat("inference on symbols says ", to_string(s), " for output ", i, ", the run ", to_string(real)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Attributes attributes(std::vector<std::pair<std::string, AttributeValue>> items) {
+  Attributes a;
+  for (auto& [name, value] : items) a.set(name, std::move(value));
+  return a;
+}
+
+StatusOr<OpOutcome> run_case(const OpCase& c) {
+  // A graph of one node, so that arity, attributes and types are checked as in a session.
+  Graph graph;
+  std::vector<ValueId> in_ids, out_ids;
+  std::vector<ValueType> types;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    types.push_back(type_of(c.inputs[i]));
+    in_ids.push_back(c.inputs[i].is_none() ? ValueId{} : graph.add_input(absl::StrCat("in", i), types.back(), {}));
+  }
+  for (int i = 0; i < c.outputs; ++i) out_ids.push_back(graph.add_value(absl::StrCat("out", i)));
+  GraphNode& node = graph.node(graph.add_node({c.domain, c.op, 1}, c.op, in_ids, out_ids, c.attributes));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Operator> op, operator_library().bind(node));
+  node.impl = op;
+  RETURN_IF_ERROR(operator_library().supports(graph, node));
+
+  std::vector<Value> inputs = c.inputs;
+  std::vector<SymShape> shapes(inputs.size());
+  std::vector<InferInput> infer_in;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].is_tensor()) {
+      shapes[i] = SymShape::of(inputs[i].tensor().dims);
+      if (i < c.input_layouts.size()) inputs[i].tensor().layout = c.input_layouts[i];
+    }
+    infer_in.push_back({!inputs[i].is_none(), &types[i], &shapes[i], inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr, nullptr});
+  }
+  std::vector<InferOutput> inferred(c.outputs);
+  for (auto& o : inferred) o.wanted = true;
+  InferCtx infer(infer_in, inferred);
+  RETURN_IF_ERROR(op->infer(infer));
+  ASSIGN_OR_RETURN(const std::vector<InferOutput> symbolic, infer_symbolic(*op, c));
+
+  const Kernel& kernel = *op->kernel();
+  const Isa isa = active_isa();
+  std::vector<const Tensor*> constants;
+  std::vector<Layout> in_layouts, out_layouts(c.outputs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    constants.push_back(((c.constants >> i) & 1u) && inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr);
+    in_layouts.push_back(inputs[i].is_tensor() ? inputs[i].tensor().layout : Layout());
+  }
+  for (size_t i = 0; i < c.output_layouts.size(); ++i) out_layouts[i] = c.output_layouts[i];
+  ASSIGN_OR_RETURN(const std::vector<PackSpec> specs, kernel.prepare({isa, constants, in_layouts, out_layouts}));
+  std::vector<Tensor> packs(inputs.size());
+  std::vector<Packed> packed(inputs.size());
+  std::vector<std::span<const std::byte>> packed_bytes(inputs.size());
+  for (const PackSpec& s : specs) {
+    const int64_t bytes[] = {static_cast<int64_t>(s.bytes)};
+    ASSIGN_OR_RETURN(packs[s.input], make_tensor(DType::kUint8, bytes));
+    std::span<std::byte> room(static_cast<std::byte*>(packs[s.input].data), s.bytes);
+    RETURN_IF_ERROR(s.pack(inputs[s.input].tensor(), room));
+    packed[s.input] = {room, s.format};
+    packed_bytes[s.input] = room;
+  }
+
+  std::vector<Operand> in_operands, out_operands;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    in_operands.push_back(operand_of(inputs[i], (c.constants >> i) & 1u));
+    if (!packed_bytes[i].empty()) in_operands.back().packed = &packed[i];
+  }
+  std::vector<Value> outputs(c.outputs);
+  std::vector<Dims> out_dims(c.outputs);
+  for (int i = 0; i < c.outputs; ++i) {
+    Operand o;
+    o.present = true;
+    o.layout = out_layouts[i];
+    if (inferred[i].type.is_tensor()) {
+      o.dtype = inferred[i].type.dtype();
+      if (auto n = inferred[i].shape.numbers()) {
+        o.known = true;
+        out_dims[i].assign(n->begin(), n->end());
+        o.dims = out_dims[i];
+      }
+    }
+    out_operands.push_back(o);
+  }
+  InstanceCache cache;
+  OpOutcome outcome;
+  ASSIGN_OR_RETURN(outcome.facts, kernel.choose({isa, in_operands, out_operands, &cache}));
+  const KernelFacts& facts = outcome.facts;
+
+  for (int i = 0; i < c.outputs; ++i) {
+    if (!out_operands[i].known) continue;
+    const auto room = storage_elements(out_layouts[i], out_dims[i]);
+    if (!room) return invalid("the output has no representable size");
+    const int64_t flat[] = {*room};
+    ASSIGN_OR_RETURN(Tensor t, make_tensor(out_operands[i].dtype, flat));
+    if (out_operands[i].dtype != DType::kString) std::memset(t.data, 0xA5, static_cast<size_t>(t.bytes()));
+    t.dims.assign(out_dims[i].begin(), out_dims[i].end());
+    t.layout = out_layouts[i];
+    outputs[i] = std::move(t);
+  }
+  if (c.share) {
+    for (const Alias& a : facts.aliases)
+      outputs[a.out].tensor().data = static_cast<std::byte*>(inputs[a.in].tensor().data) + a.byte_offset;
+    if (!facts.overwrites.empty()) {
+      const Overwrite w = facts.overwrites.front();
+      const Tensor& from = inputs[w.in].tensor();
+      std::memcpy(outputs[w.out].tensor().data, from.data, static_cast<size_t>(from.bytes()));
+      inputs[w.in].tensor().data = outputs[w.out].tensor().data;
+    }
+  }
+  std::vector<Arg> in_args, out_args;
+  for (Value& v : inputs) in_args.push_back(arg_of(v));
+  for (int i = 0; i < c.outputs; ++i) {
+    Arg a = arg_of(outputs[i]);
+    a.present = true;
+    a.dtype = out_operands[i].dtype;
+    a.layout = out_layouts[i];
+    if (!outputs[i].is_tensor()) a.object = &outputs[i];
+    out_args.push_back(a);
+  }
+  const size_t shared = round_up(facts.scratch_shared, 64), each = round_up(facts.scratch_per_worker, 64);
+  const int64_t scratch_bytes[] = {static_cast<int64_t>(shared + each * c.workers)};
+  ASSIGN_OR_RETURN(Tensor scratch, make_tensor(DType::kUint8, scratch_bytes));
+  TestHost host(c.workers, &outputs, &out_args, c);
+  RunCtx ctx;
+  ctx.inputs = in_args;
+  ctx.outputs = out_args;
+  ctx.packed = packed_bytes;
+  ctx.scratch_data = static_cast<std::byte*>(scratch.data);
+  ctx.scratch_shared = shared;
+  ctx.scratch_per_worker = each;
+  ctx.host = &host;
+  const Runnable& runnable = facts.instance ? *facts.instance : static_cast<const Runnable&>(kernel);
+  RETURN_IF_ERROR(runnable.run(ctx));
+  RETURN_IF_ERROR(check_symbolic(symbolic, outputs));
+  outcome.outputs = std::move(outputs);
+  return outcome;
+}
+
+}  // namespace forethought
