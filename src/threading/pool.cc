@@ -60,10 +60,13 @@ class Loop {
       new (&ranges_[i]) Range(begin, end);
       begin = end;
     }
+    handover_.store(1, std::memory_order_release);
   }
 
   // Takes blocks until none is left, first from the worker's own range.
   void work(int worker) noexcept {
+    // oneTBB orders this too, but in a library that a race checker does not see.
+    static_cast<void>(handover_.load(std::memory_order_acquire));
     const ThreadScope scope;
     position = {pool_, worker};
     for (int i = 0; i < count_; ++i) {
@@ -76,13 +79,17 @@ class Loop {
       }
     }
     position = {};
+    handover_.fetch_add(1, std::memory_order_release);
   }
+  // What the blocks wrote is visible to the caller from here on.
+  void join() const { static_cast<void>(handover_.load(std::memory_order_acquire)); }
 
  private:
   Range* ranges_;
   int count_;
   const Pool* pool_;
   FunctionRef<void(int64_t, int)> body_;
+  std::atomic<int> handover_{0};
 };
 
 void run_inline(int64_t blocks, int worker, FunctionRef<void(int64_t, int)> body) noexcept {
@@ -117,6 +124,7 @@ void Pool::parallel_for(int64_t blocks, FunctionRef<void(int64_t, int)> body) {
     tbb::parallel_for(
         0, ranges, [&](int) { loop.work(tbb::this_task_arena::current_thread_index()); }, tbb::simple_partitioner());
   });
+  loop.join();
 }
 
 }  // namespace forethought
