@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-// 256-bit registers already move more than the caches take, so the AVX2 code serves AVX-512 as well.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/movement/transpose_2d.cc"
 #include "hwy/foreach_target.h"
@@ -13,7 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace forethought::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_TARGET != HWY_SCALAR
+// 256-bit registers already move more than the caches take, so the AVX2 code serves AVX-512 as well.
+#if HWY_TARGET == HWY_AVX2
 namespace hn = hwy::HWY_NAMESPACE;
 
 // log2(N) rounds of interleaving vector i with vector i + N/2 transpose N × N elements in each 128-bit block.
@@ -36,20 +35,12 @@ HWY_INLINE void interleave_rounds(D d, V* v) {
 template <typename T>
 struct Tiles {
   static constexpr int kCols = 16 / sizeof(T);
-#if HWY_TARGET == HWY_AVX2
   using D = hn::FixedTag<T, 32 / sizeof(T)>;
-#else
-  using D = hn::FixedTag<T, 16 / sizeof(T)>;
-#endif
-  static constexpr int kRows = static_cast<int>(MaxLanes(D()));
+  static constexpr int kRows = 32 / sizeof(T);
 
   static HWY_INLINE auto load_pair(const T* in, int64_t stride, int r) {
     const hn::FixedTag<T, 16 / sizeof(T)> half;
-#if HWY_TARGET == HWY_AVX2
     return hn::Combine(D(), hn::LoadU(half, in + (r + kCols) * stride), hn::LoadU(half, in + r * stride));
-#else
-    return hn::LoadU(half, in + r * stride);
-#endif
   }
 
   static HWY_INLINE void tile(const T* in, int64_t in_stride, T* out, int64_t out_stride) {
@@ -123,13 +114,8 @@ void plain(const void* in, int64_t in_stride, void* out, int64_t out_stride, int
 void transpose_2d(Isa isa, Element element, const void* in, int64_t in_stride, void* out, int64_t out_stride,
                   int64_t rows, int64_t cols) {
   int64_t tiled_rows = 0, tiled_cols = 0;
-#if HWY_TARGETS & HWY_AVX2
   if (isa != Isa::scalar)
     N_AVX2::tiles_of(element, in, in_stride, out, out_stride, rows, cols, &tiled_rows, &tiled_cols);
-#elif HWY_STATIC_TARGET != HWY_SCALAR
-  if (isa != Isa::scalar)
-    HWY_STATIC_DISPATCH(tiles_of)(element, in, in_stride, out, out_stride, rows, cols, &tiled_rows, &tiled_cols);
-#endif
   with_element(element, [&]<typename T>() {
     if constexpr (!std::is_same_v<T, std::string>) {
       plain<T>(in, in_stride, out, out_stride, 0, tiled_rows, tiled_cols, cols);
