@@ -1,0 +1,21 @@
+// The matrix product C = A·B of strided matrices, in plain code, for every arithmetic type.
+#pragma once
+
+#include <cstdint>
+
+namespace forethought::kernels {
+
+// Element (i, j) is at data[i * row_stride + j * col_stride].
+template <typename T>
+struct Matrix {
+  const T* data;
+  int64_t row_stride, col_stride;
+};
+
+// Writes rows [begin, end) of the [.., n] product over `k`; c's rows are `c_stride` elements apart. Floats are summed
+// in f32 (f64 for double); integers wrap. With k = 0 the result is zero. T: float, double, Float16, BFloat16 and the
+// 32- and 64-bit integers.
+template <typename T>
+void gemm_reference(Matrix<T> a, Matrix<T> b, int64_t n, int64_t k, T* c, int64_t c_stride, int64_t begin, int64_t end);
+
+}  // namespace forethought::kernels
