@@ -43,6 +43,9 @@ class RunHost {
   virtual int workers() const = 0;
   // Memory for an output whose size only the run tells; sets its dims and address.
   virtual StatusOr<void*> output(int slot, std::span<const int64_t> dims) = 0;
+  // Hands over a whole value as output `slot`: sequences and other objects, and tensors of outputs that are sized at run
+  // (their bytes are adopted, not copied; the tensor must own them).
+  virtual Status set_output(int slot, Value value) = 0;
   // A tensor of the given type and shape that is counted and outlives the step: for elements of objects.
   virtual StatusOr<Tensor> make_escaping(DType dtype, std::span<const int64_t> dims) = 0;
   // Input `slot` as a counted Value. Shares the bytes when the input escapes (KernelFacts::escapes), else copies.
