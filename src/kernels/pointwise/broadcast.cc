@@ -1,0 +1,154 @@
+// Collapses broadcast shapes, and copies pieces of an operand as its output sees them.
+#include "kernels/pointwise/broadcast.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/status.h"
+
+namespace forethought::kernels {
+namespace {
+
+// Strides of a row-major operand along the dimensions of `out`; false if it does not broadcast to it.
+bool broadcast_strides(std::span<const int64_t> out, std::span<const int64_t> shape, int64_t* strides) {
+  if (shape.size() > out.size()) return false;
+  const size_t lead = out.size() - shape.size();
+  int64_t run = 1;
+  for (size_t d = out.size(); d-- > 0;) {
+    const int64_t extent = d < lead ? 1 : shape[d - lead];
+    if (extent != out[d] && extent != 1) return false;
+    strides[d] = extent == 1 ? 0 : run;
+    run *= extent;
+  }
+  return true;
+}
+
+template <typename T>
+void gather_elements(const Broadcast& b, int operand, const T* data, int64_t begin, int64_t n, T* out) {
+  const int rank = b.rank();
+  absl::InlinedVector<int64_t, 6> at(rank);
+  int64_t rest = begin, offset = 0;
+  for (int d = rank - 1; d >= 0; --d) {
+    at[d] = rest % b.dim(d);
+    rest /= b.dim(d);
+    offset += at[d] * b.stride(operand, d);
+  }
+  const int64_t inner = b.inner(), step = b.stride(operand, rank - 1);
+  while (true) {
+    const int64_t count = std::min(n, inner - at[rank - 1]);
+    const T* p = data + offset;
+    for (int64_t i = 0; i < count; ++i) out[i] = p[i * step];
+    out += count;
+    n -= count;
+    if (n == 0) return;
+    offset -= at[rank - 1] * step;
+    at[rank - 1] = 0;
+    for (int d = rank - 2; d >= 0; --d) {
+      offset += b.stride(operand, d);
+      if (++at[d] < b.dim(d)) break;
+      offset -= b.dim(d) * b.stride(operand, d);
+      at[d] = 0;
+    }
+  }
+}
+}  // namespace
+
+std::optional<Broadcast> Broadcast::from_shapes(std::span<const int64_t> out,
+                                                std::span<const std::span<const int64_t>> operands) {
+  Broadcast b;
+  const std::optional<int64_t> size = checked_product(out);
+  if (!size) return std::nullopt;
+  const size_t rank = out.size(), count = operands.size();
+  absl::InlinedVector<int64_t, 24> full(rank * count);
+  for (size_t k = 0; k < count; ++k)
+    if (!broadcast_strides(out, operands[k], full.data() + k * rank)) return std::nullopt;
+  b.size_ = *size;
+  if (b.size_ == 0) return same(0, static_cast<int>(count));
+
+  // Keeps a dimension where some operand does not continue from the one before it.
+  absl::InlinedVector<size_t, 6> kept;  // the innermost full dimension of each collapsed one
+  for (size_t d = 0; d < rank; ++d) {
+    if (out[d] == 1) continue;
+    bool merge = !kept.empty();
+    for (size_t k = 0; merge && k < count; ++k) merge = full[k * rank + kept.back()] == full[k * rank + d] * out[d];
+    if (merge) {
+      b.dims_.back() *= out[d];
+      kept.back() = d;
+    } else {
+      b.dims_.push_back(out[d]);
+      kept.push_back(d);
+    }
+  }
+  const size_t collapsed = b.dims_.size();
+  if (collapsed == 0) return same(1, static_cast<int>(count));
+  b.strides_.resize(count * collapsed);
+  b.access_.resize(count);
+  for (size_t k = 0; k < count; ++k) {
+    bool scalar = true, contiguous = true;
+    int64_t run = 1;
+    for (size_t d = collapsed; d-- > 0;) {
+      const int64_t stride = full[k * rank + kept[d]];
+      b.strides_[k * collapsed + d] = stride;
+      scalar = scalar && stride == 0;
+      contiguous = contiguous && stride == run;
+      run *= b.dims_[d];
+    }
+    b.access_[k] = scalar ? Access::kScalar : contiguous ? Access::kContiguous : Access::kMixed;
+    b.flat_ = b.flat_ && (scalar || contiguous);
+  }
+  return b;
+}
+
+Broadcast Broadcast::same(int64_t size, int operands) {
+  Broadcast b;
+  b.size_ = size;
+  b.dims_.assign(1, size);
+  b.strides_.assign(static_cast<size_t>(operands), 1);
+  b.access_.assign(static_cast<size_t>(operands), Access::kContiguous);
+  return b;
+}
+
+int64_t Broadcast::offset_of(int operand, int64_t i) const {
+  if (access(operand) == Access::kContiguous) return i;
+  int64_t offset = 0;
+  for (int d = rank() - 1; d >= 0; --d) {
+    offset += i % dims_[d] * stride(operand, d);
+    i /= dims_[d];
+  }
+  return offset;
+}
+
+void Broadcast::gather(int operand, const void* data, int width, int64_t begin, int64_t n, void* out) const {
+  if (n <= 0) return;
+  // An operand that only the last dimensions move repeats with their product: gather once, then copy.
+  int64_t period = 1;
+  int moving = 0;
+  while (moving < rank() && stride(operand, moving) == 0) ++moving;
+  for (int d = moving; d < rank(); ++d) period *= dims_[d];
+  int64_t fresh = std::min(n, period);
+  switch (width) {
+    case 1:
+      gather_elements(*this, operand, static_cast<const uint8_t*>(data), begin, fresh, static_cast<uint8_t*>(out));
+      break;
+    case 2:
+      gather_elements(*this, operand, static_cast<const uint16_t*>(data), begin, fresh, static_cast<uint16_t*>(out));
+      break;
+    case 4:
+      gather_elements(*this, operand, static_cast<const uint32_t*>(data), begin, fresh, static_cast<uint32_t*>(out));
+      break;
+    case 8:
+      gather_elements(*this, operand, static_cast<const uint64_t*>(data), begin, fresh, static_cast<uint64_t*>(out));
+      break;
+    default:
+      FT_CHECK(false);
+  }
+  auto* bytes = static_cast<char*>(out);
+  while (fresh < n) {
+    const int64_t more = std::min(fresh, n - fresh);
+    std::memcpy(bytes + fresh * width, bytes, static_cast<size_t>(more * width));
+    fresh += more;
+  }
+}
+
+}  // namespace forethought::kernels
