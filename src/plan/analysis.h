@@ -1,0 +1,26 @@
+// Checks a problem and finds who writes each value, when it is first and last touched, and which steps are over by
+// when.
+#pragma once
+
+#include <vector>
+
+#include "base/status.h"
+#include "plan/problem.h"
+
+namespace forethought::planning {
+
+constexpr int64_t kMostBytes = int64_t{1} << 60;  // of one problem, so that sums of rounded sizes cannot overflow
+
+struct Analysis {
+  int lanes = 1;
+  std::vector<StepId> producer;     // kNone for weights, inputs and values that no step writes
+  std::vector<StepId> first, last;  // over reads and writes; kNone if untouched
+  std::vector<StepId> clock;        // steps x lanes; empty with one lane
+
+  // The last step of `lane` that is surely over when step `s` starts.
+  StepId known(StepId s, int lane) const { return lanes == 1 ? s - 1 : clock[static_cast<size_t>(s) * lanes + lane]; }
+};
+
+StatusOr<Analysis> analyse(const PlanProblem& problem);
+
+}  // namespace forethought::planning

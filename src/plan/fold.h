@@ -1,0 +1,29 @@
+// The three ways in which values come to share bytes, decided one after the other on the storages of a plan.
+#pragma once
+
+#include "plan/analysis.h"
+#include "plan/plan.h"
+#include "plan/storages.h"
+
+namespace forethought::planning {
+
+// What the three steps read and write: they mark honoured facts in `plan`, which has room for all of them.
+struct Folding {
+  const PlanProblem& problem;
+  const Analysis& analysis;
+  Storages& storages;
+  Plan& plan;
+  std::vector<uint8_t> is_view;  // by ValueId: an output whose view is honoured, which its step does not write
+};
+
+// Honours a view unless an output would share bytes with anything that is not wholly its own, a value that escapes
+// would share bytes that are not counted, or its address would be misaligned.
+void fold_views(Folding& f);
+
+// Lets inputs be born inside their window of an output, unless that raises the most bytes live at one step.
+void place_windows(Folding& f);
+
+// Lets outputs overwrite an input that dies at their step, unless that raises the most bytes live at one step.
+void choose_overwrites(Folding& f);
+
+}  // namespace forethought::planning

@@ -1,0 +1,119 @@
+// Packs items with sizes and lifetimes into one arena: several orders, then a search, stopping at the lower bound.
+#include "plan/pack.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "plan/placer.h"
+#include "plan/search.h"
+
+namespace forethought::planning {
+namespace {
+
+// Conflict pairs worth listing: in a re-plan, beyond this a scan over all placed items is as fast as sorting them.
+constexpr int64_t kPairsAnItemAtReplan = 24;
+constexpr int64_t kPairsAtLoad = 4'000'000;
+
+template <typename Key>
+std::vector<int32_t> order_by(size_t n, Key key) {
+  std::vector<std::pair<decltype(key(0)), int32_t>> keyed(n);
+  for (size_t i = 0; i < n; ++i) keyed[i] = {key(static_cast<int32_t>(i)), static_cast<int32_t>(i)};
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<int32_t> order(n);
+  for (size_t i = 0; i < n; ++i) order[i] = keyed[i].second;
+  return order;
+}
+
+// A dead slot that is large enough, the smallest such, takes the whole item; else a new slot of its size.
+Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth) {
+  struct Slot {
+    int64_t offset, size;
+    int32_t tenant;
+  };
+  std::vector<Slot> slots;
+  std::vector<int32_t> slot_of(p.items.size());
+  Packing packing{std::vector<int64_t>(p.items.size()), 0};
+  std::set<std::pair<int64_t, int32_t>> dead;      // by size; one lane only
+  std::vector<std::pair<int32_t, int32_t>> dying;  // a heap of (last step, slot)
+  const auto later = std::greater<std::pair<int32_t, int32_t>>();
+  for (const int32_t i : by_birth) {
+    const PackItem& item = p.items[i];
+    int32_t found = kNone;
+    if (p.lanes == 1) {
+      while (!dying.empty() && dying.front().first < item.first) {
+        std::pop_heap(dying.begin(), dying.end(), later);
+        dead.emplace(slots[dying.back().second].size, dying.back().second);
+        dying.pop_back();
+      }
+      auto it = dead.lower_bound({item.size, 0});
+      while (it != dead.end() && slots[it->second].offset % item.alignment != 0) ++it;
+      if (it != dead.end()) found = it->second, dead.erase(it);
+    } else {
+      for (size_t s = 0; s < slots.size(); ++s) {
+        const bool fits = slots[s].size >= item.size && slots[s].offset % item.alignment == 0;
+        if (fits && (found == kNone || slots[s].size < slots[found].size) && p.over_before(slots[s].tenant, i)) {
+          found = static_cast<int32_t>(s);
+        }
+      }
+    }
+    if (found == kNone) {
+      found = static_cast<int32_t>(slots.size());
+      const int64_t a = item.alignment, offset = (packing.height + a - 1) / a * a;
+      slots.push_back({offset, item.size, i});
+      packing.height = offset + item.size;
+    }
+    slots[found].tenant = i;
+    packing.offsets[i] = slots[found].offset;
+    if (p.lanes == 1) {
+      dying.emplace_back(item.last, found);
+      std::push_heap(dying.begin(), dying.end(), later);
+    }
+  }
+  return packing;
+}
+
+}  // namespace
+
+Packing pack(const PackProblem& p, Effort effort) {
+  const size_t n = p.items.size();
+  const auto& items = p.items;
+  Packing best;
+  if (n == 0) return best;
+  best.height = INT64_MAX;
+  std::vector<int64_t> offsets(n);
+  Placer placer(p, effort == Effort::load ? kPairsAtLoad : kPairsAnItemAtReplan * static_cast<int64_t>(n));
+  std::vector<std::vector<int32_t>> starts;
+
+  const auto done = [&] { return best.height <= p.lower_bound; };
+  const auto attempt = [&](std::vector<int32_t> order, Fit fit) {
+    const int64_t height = placer.place(order, 0, fit, best.height, offsets);
+    if (height < best.height) {
+      best.height = height;
+      best.offsets = offsets;
+    }
+    if (fit == Fit::lowest) starts.push_back(std::move(order));
+    return done();
+  };
+  const auto span = [&](int32_t i) { return int64_t{items[i].last} - items[i].first + 1; };
+
+  if (attempt(order_by(n, [&](int32_t i) { return -items[i].size; }), Fit::lowest)) return best;
+  const auto by_birth = order_by(n, [&](int32_t i) { return items[i].first; });
+  if (attempt(by_birth, Fit::tightest)) return best;
+  if (Packing slots = share_slots(p, by_birth); slots.height < best.height) best = std::move(slots);
+  if (done()) return best;
+  if (effort == Effort::replan && !placer.has_conflicts()) return best;
+  using Keys = std::pair<int64_t, int64_t>;
+  if (attempt(order_by(n, [&](int32_t i) { return Keys(-items[i].size, -span(i)); }), Fit::lowest)) return best;
+  const auto area = [&](int32_t i) { return -static_cast<double>(items[i].size) * static_cast<double>(span(i)); };
+  if (attempt(order_by(n, area), Fit::lowest)) return best;
+  if (effort == Effort::replan) return best;
+  if (attempt(order_by(n, [&](int32_t i) { return Keys(-placer.degree(i), -items[i].size); }), Fit::lowest))
+    return best;
+  if (attempt(order_by(n, [&](int32_t i) { return Keys(-span(i), -items[i].size); }), Fit::lowest)) return best;
+  if (attempt(by_birth, Fit::lowest)) return best;
+  if (placer.has_conflicts()) search(p, placer, starts, best);
+  return best;
+}
+
+}  // namespace forethought::planning

@@ -1,0 +1,179 @@
+// Gives offsets to items one after the other, each the lowest or the tightest gap among those it conflicts with.
+#include "plan/placer.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/checked.h"
+
+namespace forethought::planning {
+namespace {
+
+constexpr size_t kBlock = 128;  // entries: short enough to shift on insertion, long enough to scan fast
+
+int64_t align_up(int64_t offset, uint32_t alignment) {
+  return static_cast<int64_t>(round_up(static_cast<size_t>(offset), alignment));
+}
+
+// Looks through taken spans in ascending order for a gap of `size`.
+class GapFinder {
+ public:
+  GapFinder(int64_t size, uint32_t alignment, Fit fit) : size_(size), alignment_(alignment), fit_(fit) {}
+
+  // Returns true when the search is over.
+  bool pass(int64_t begin, int64_t end) {
+    const int64_t room = begin - cursor_;
+    if (room >= size_ && room < best_room_) {
+      const int64_t at = align_up(cursor_, alignment_);
+      if (begin - at >= size_) {
+        best_ = at;
+        if (fit_ == Fit::lowest) return true;
+        best_room_ = room;
+      }
+    }
+    cursor_ = std::max(cursor_, end);
+    return false;
+  }
+  int64_t result() const { return best_ >= 0 ? best_ : align_up(cursor_, alignment_); }
+
+ private:
+  int64_t size_;
+  uint32_t alignment_;
+  Fit fit_;
+  int64_t cursor_ = 0, best_ = -1, best_room_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace
+
+Placer::Placer(const PackProblem& problem, int64_t most_conflicts) : problem_(problem), rank_(problem.items.size()) {
+  if (problem.lanes == 1) {
+    list_serial(most_conflicts);
+  } else {
+    list_lanes(most_conflicts);
+  }
+}
+
+void Placer::list_serial(int64_t most) {
+  const auto& items = problem_.items;
+  std::vector<int32_t> order(items.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return items[a].first != items[b].first ? items[a].first < items[b].first : a < b;
+  });
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  pairs.reserve(items.size() * 8);
+  std::vector<int32_t> live;
+  for (const int32_t i : order) {
+    size_t kept = 0;
+    for (const int32_t other : live) {
+      if (items[other].last < items[i].first) continue;
+      live[kept++] = other;
+      pairs.emplace_back(i, other);
+    }
+    live.resize(kept);
+    live.push_back(i);
+    if (static_cast<int64_t>(pairs.size()) > most) return;
+  }
+  index_pairs(pairs);
+}
+
+void Placer::list_lanes(int64_t most) {
+  const int n = static_cast<int>(problem_.items.size());
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < i; ++j) {
+      if (problem_.conflict(i, j)) pairs.emplace_back(i, j);
+    }
+    if (static_cast<int64_t>(pairs.size()) > most) return;
+  }
+  index_pairs(pairs);
+}
+
+void Placer::index_pairs(const std::vector<std::pair<int32_t, int32_t>>& pairs) {
+  begin_.assign(problem_.items.size() + 1, 0);
+  for (const auto& [a, b] : pairs) ++begin_[a + 1], ++begin_[b + 1];
+  std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+  neighbours_.resize(pairs.size() * 2);
+  std::vector<int64_t> fill(begin_.begin(), begin_.end() - 1);
+  for (const auto& [a, b] : pairs) {
+    neighbours_[fill[a]++] = b;
+    neighbours_[fill[b]++] = a;
+  }
+  listed_ = true;
+}
+
+int64_t Placer::place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit,
+                      std::vector<int64_t>& offsets) {
+  return listed_ ? place_listed(order, from, fit, limit, offsets) : place_scanning(order, fit, limit, offsets);
+}
+
+int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit,
+                             std::vector<int64_t>& offsets) {
+  const auto& items = problem_.items;
+  int64_t height = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    rank_[order[i]] = static_cast<int32_t>(i);
+    if (i < from) height = std::max(height, offsets[order[i]] + items[order[i]].size);
+  }
+  for (size_t i = from; i < order.size(); ++i) {
+    const int32_t item = order[i];
+    spans_.clear();
+    for (const int32_t* n = conflicts_begin(item); n != conflicts_end(item); ++n) {
+      if (rank_[*n] < static_cast<int32_t>(i)) spans_.push_back({offsets[*n], offsets[*n] + items[*n].size});
+    }
+    work_ += degree(item) + 2;
+    std::sort(spans_.begin(), spans_.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    GapFinder gap(items[item].size, items[item].alignment, fit);
+    for (const Span& s : spans_) {
+      if (gap.pass(s.begin, s.end)) break;
+    }
+    offsets[item] = gap.result();
+    height = std::max(height, offsets[item] + items[item].size);
+    if (height > limit) return height;
+  }
+  return height;
+}
+
+template <bool kSerial>
+int64_t Placer::gap_by_scan(int item, Fit fit) const {
+  const PackItem& it = problem_.items[item];
+  GapFinder gap(it.size, it.alignment, fit);
+  for (const Block& block : blocks_) {
+    for (const Placed& p : block) {
+      const bool meets = kSerial ? p.first <= it.last && it.first <= p.last : problem_.conflict(item, p.item);
+      if (meets && gap.pass(p.begin, p.end)) return gap.result();
+    }
+  }
+  return gap.result();
+}
+
+void Placer::insert_placed(int item, int64_t offset) {
+  const PackItem& it = problem_.items[item];
+  size_t b = 0;
+  while (b + 1 < blocks_.size() && blocks_[b + 1].front().begin <= offset) ++b;
+  Block& block = blocks_[b];
+  const auto at =
+      std::upper_bound(block.begin(), block.end(), offset, [](int64_t o, const Placed& p) { return o < p.begin; });
+  block.insert(at, Placed{offset, offset + it.size, it.first, it.last, item});
+  if (block.size() < kBlock) return;
+  Block upper(block.begin() + kBlock / 2, block.end());
+  block.resize(kBlock / 2);
+  blocks_.insert(blocks_.begin() + b + 1, std::move(upper));
+}
+
+int64_t Placer::place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit,
+                               std::vector<int64_t>& offsets) {
+  int64_t height = 0;
+  blocks_.assign(1, Block{});
+  for (const int32_t item : order) {
+    offsets[item] = problem_.lanes == 1 ? gap_by_scan<true>(item, fit) : gap_by_scan<false>(item, fit);
+    insert_placed(item, offsets[item]);
+    height = std::max(height, offsets[item] + problem_.items[item].size);
+    if (height > limit) return height;
+  }
+  work_ += static_cast<int64_t>(order.size()) * static_cast<int64_t>(order.size()) / 2;
+  return height;
+}
+
+}  // namespace forethought::planning

@@ -1,0 +1,62 @@
+// Gives offsets to items one after the other, each the lowest or the tightest gap among those it conflicts with.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/pack.h"
+
+namespace forethought::planning {
+
+enum class Fit { lowest, tightest };
+
+class Placer {
+ public:
+  // Lists the conflicts of all items, or, where there are more than `most_conflicts` pairs, leaves them to be found
+  // anew at each placing.
+  Placer(const PackProblem& problem, int64_t most_conflicts);
+
+  bool has_conflicts() const { return listed_; }
+  int degree(int item) const { return listed_ ? static_cast<int>(begin_[item + 1] - begin_[item]) : 0; }
+  // The items that conflict with `item`; only if has_conflicts().
+  const int32_t* conflicts_begin(int item) const { return neighbours_.data() + begin_[item]; }
+  const int32_t* conflicts_end(int item) const { return neighbours_.data() + begin_[item + 1]; }
+
+  // Places order[from..]; `offsets` holds the places of those before. Returns the height over all, or more than `limit`
+  // as soon as one item ends above it. Adds to work() about one for each conflict looked at.
+  int64_t place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit, std::vector<int64_t>& offsets);
+  int64_t work() const { return work_; }
+  void count(int64_t work) { work_ += work; }
+
+ private:
+  struct Span {
+    int64_t begin, end;
+  };
+  struct Placed {
+    int64_t begin, end;
+    int32_t first, last;
+    int32_t item;
+  };
+  using Block = std::vector<Placed>;
+
+  void list_serial(int64_t most);
+  void list_lanes(int64_t most);
+  void index_pairs(const std::vector<std::pair<int32_t, int32_t>>& pairs);
+  int64_t place_listed(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit,
+                       std::vector<int64_t>& offsets);
+  int64_t place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit, std::vector<int64_t>& offsets);
+  template <bool kSerial>
+  int64_t gap_by_scan(int item, Fit fit) const;
+  void insert_placed(int item, int64_t offset);
+
+  const PackProblem& problem_;
+  bool listed_ = false;
+  std::vector<int64_t> begin_;
+  std::vector<int32_t> neighbours_;
+  std::vector<int32_t> rank_;
+  std::vector<Span> spans_;
+  std::vector<Block> blocks_;  // all placed items in order of their offsets
+  int64_t work_ = 0;
+};
+
+}  // namespace forethought::planning

@@ -1,0 +1,162 @@
+// Places every value of a problem: folds views, chooses overwrites and windows, and packs the rest into one slab.
+#include "plan/planner.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "plan/analysis.h"
+#include "plan/fold.h"
+#include "plan/pack.h"
+#include "plan/storages.h"
+
+namespace forethought {
+namespace planning {
+namespace {
+
+void make_room_for_decisions(const PlanProblem& p, Plan& plan) {
+  uint32_t aliases = 0, overwrites = 0, windows = 0;
+  const auto mark = [&] {
+    plan.first_alias.push_back(aliases);
+    plan.first_overwrite.push_back(overwrites);
+    plan.first_window.push_back(windows);
+  };
+  plan.first_alias.reserve(p.steps.size() + 1);
+  plan.first_overwrite.reserve(p.steps.size() + 1);
+  plan.first_window.reserve(p.steps.size() + 1);
+  for (const PlanStep& step : p.steps) {
+    mark();
+    aliases += static_cast<uint32_t>(step.aliases.size());
+    overwrites += static_cast<uint32_t>(step.may_overwrite.size());
+    windows += static_cast<uint32_t>(step.windows.size());
+  }
+  mark();
+  plan.aliases.assign(aliases, 0);
+  plan.overwrites.assign(overwrites, 0);
+  plan.windows.assign(windows, 0);
+}
+
+bool in_slab_by_itself(const PlanValue& v) {
+  return (v.role == Role::execution || v.role == Role::scratch) && v.bytes != kUnknownSize;
+}
+
+int64_t naive_bytes(const PlanProblem& p, const Analysis& a) {
+  int64_t sum = 0;
+  for (size_t v = 0; v < p.values.size(); ++v) {
+    if (a.first[v] == kNone || !in_slab_by_itself(p.values[v])) continue;
+    sum += static_cast<int64_t>(round_up(static_cast<size_t>(p.values[v].bytes), p.granule));
+  }
+  return sum;
+}
+
+// The roots that the slab holds, in order of their ids.
+std::vector<ValueId> slab_roots(const PlanProblem& p, Storages& st) {
+  std::vector<ValueId> roots;
+  for (ValueId v = 0; static_cast<size_t>(v) < p.values.size(); ++v) {
+    if (st.arena(v) == ArenaKind::slab && st.find(v).root == v && st.rounded(v) > 0) roots.push_back(v);
+  }
+  return roots;
+}
+
+// Sums what is live at each step of the list; the heaviest step gives the bound, and how much of it is rounding.
+void find_bound(const PlanProblem& p, const Storages& st, const std::vector<ValueId>& roots, Plan& plan) {
+  std::vector<int64_t> live(p.steps.size() + 1), rounding(p.steps.size() + 1);
+  for (const ValueId r : roots) {
+    const int64_t bytes = st.rounded(r), extra = bytes - st.bytes(r);
+    live[st.first(r)] += bytes, live[st.last(r) + 1] -= bytes;
+    rounding[st.first(r)] += extra, rounding[st.last(r) + 1] -= extra;
+  }
+  int64_t bytes = 0, extra = 0;
+  for (size_t s = 0; s < p.steps.size(); ++s) {
+    bytes += live[s], extra += rounding[s];
+    if (bytes > plan.lower_bound) plan.lower_bound = bytes, plan.padding = extra;
+  }
+}
+
+PackProblem to_pack(const PlanProblem& p, const Storages& st, const std::vector<ValueId>& roots, int64_t bound) {
+  PackProblem pack;
+  pack.lanes = p.lanes;
+  pack.lower_bound = bound;
+  pack.items.reserve(roots.size());
+  for (const ValueId r : roots) {
+    pack.items.push_back({st.rounded(r), st.first(r), st.last(r), std::max(st.alignment(r), p.granule)});
+    for (int l = 0; p.lanes > 1 && l < p.lanes; ++l) {
+      pack.last_on.push_back(st.last_on(r, l));
+      pack.known.push_back(st.known_before(r, l));
+    }
+  }
+  return pack;
+}
+
+// One after the other, for Effort::off.
+Packing stack(const PackProblem& pack) {
+  Packing packing;
+  for (const PackItem& item : pack.items) {
+    packing.height = static_cast<int64_t>(round_up(static_cast<size_t>(packing.height), item.alignment));
+    packing.offsets.push_back(packing.height);
+    packing.height += item.size;
+  }
+  return packing;
+}
+
+void fill_in(const PlanProblem& p, const Analysis& a, Storages& st, const std::vector<int64_t>& root_offset,
+             Plan& plan) {
+  for (ValueId v = 0; static_cast<size_t>(v) < p.values.size(); ++v) {
+    const Storages::Spot spot = st.find(v);
+    const PlanValue& value = p.values[v];
+    Placement& out = plan.values[v];
+    out.role = value.role == Role::execution && value.bytes == kUnknownSize ? Role::data_dependent : value.role;
+    out.arena = st.arena(spot.root);
+    out.place = st.place(v);
+    out.root = spot.root;
+    out.partner = st.partner(v);
+    out.offset_in_root = spot.offset;
+    out.offset = root_offset[spot.root] + spot.offset;
+    out.bytes = value.bytes;
+    out.first_step = a.first[v];
+    out.last_step = a.last[v];
+    switch (out.arena) {
+      case ArenaKind::weights:
+      case ArenaKind::input:
+      case ArenaKind::output:
+        out.index = p.values[spot.root].index;
+        break;
+      case ArenaKind::side:
+        out.index = spot.root;
+        break;
+      case ArenaKind::slab:
+      case ArenaKind::none:
+        break;
+    }
+    if (out.arena == ArenaKind::side && spot.root == v) ++plan.side_values;
+  }
+}
+
+}  // namespace
+}  // namespace planning
+
+StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
+  using namespace planning;
+  ASSIGN_OR_RETURN(const Analysis analysis, analyse(problem));
+  Plan plan;
+  plan.values.resize(problem.values.size());
+  make_room_for_decisions(problem, plan);
+  Storages storages(problem, analysis);
+  if (effort != Effort::off) {
+    Folding folding{problem, analysis, storages, plan, std::vector<uint8_t>(problem.values.size())};
+    fold_views(folding);
+    place_windows(folding);
+    choose_overwrites(folding);
+  }
+  plan.naive = naive_bytes(problem, analysis);
+  const std::vector<ValueId> roots = slab_roots(problem, storages);
+  find_bound(problem, storages, roots, plan);
+  const PackProblem to_be_packed = to_pack(problem, storages, roots, plan.lower_bound);
+  const Packing packing = effort == Effort::off ? stack(to_be_packed) : pack(to_be_packed, effort);
+  plan.peak = packing.height;
+  std::vector<int64_t> root_offset(problem.values.size());
+  for (size_t i = 0; i < roots.size(); ++i) root_offset[roots[i]] = packing.offsets[i];
+  fill_in(problem, analysis, storages, root_offset, plan);
+  return plan;
+}
+
+}  // namespace forethought

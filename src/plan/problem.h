@@ -1,0 +1,64 @@
+// What the planner is asked: values with sizes and roles, and steps in lanes that read and write them. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace forethought {
+
+using ValueId = int32_t;  // index into PlanProblem::values
+using StepId = int32_t;   // index into PlanProblem::steps
+constexpr int32_t kNone = -1;
+constexpr int64_t kUnknownSize = -1;  // a size that only the run tells
+
+// weight, input and output: owned outside the slab; `PlanValue::index` numbers them within their kind.
+// execution: an intermediate. scratch: bytes a kernel wants during one step (a child plan's slab is one too).
+// data_dependent: a tensor with a counted buffer of its own: its size is unknown until run, or it escapes into an
+// object. object: a string tensor, sequence, optional or map: no bytes for the planner.
+enum class Role : uint8_t { weight, input, output, execution, scratch, data_dependent, object };
+
+struct PlanValue {
+  std::string_view name;    // for reports only; not owned
+  int64_t bytes = 0;        // or kUnknownSize
+  uint32_t alignment = 64;  // a power of two that the value's address must be a multiple of
+  Role role = Role::execution;
+  int32_t index = kNone;  // which weight, input or output of the graph it is
+};
+
+// Output `out` is a view of input `in`, `byte_offset` bytes into it: no bytes move if the plan honours this, else the
+// step copies.
+struct AliasFact {
+  ValueId out = kNone, in = kNone;
+  int64_t byte_offset = 0;
+};
+// The kernel may write `out` over `in`: element i of the output depends on no element of the input that is read later.
+struct OverwriteFact {
+  ValueId out = kNone, in = kNone;
+};
+// Input `in` may be born inside output `out` at `byte_offset`; the kernel then leaves that input alone.
+struct WindowFact {
+  ValueId in = kNone, out = kNone;
+  int64_t byte_offset = 0;
+};
+
+struct PlanStep {
+  std::string_view name;        // for reports only; not owned
+  std::vector<ValueId> reads;   // once for each time the step reads it
+  std::vector<ValueId> writes;  // outputs and scratch; each value is written by one step
+  std::vector<AliasFact> aliases;
+  std::vector<OverwriteFact> may_overwrite;  // in order of preference
+  std::vector<WindowFact> windows;           // ascending in byte_offset
+  int32_t lane = 0;
+  std::vector<int32_t> waits;    // notifications that must have been signalled before the step starts
+  std::vector<int32_t> signals;  // notifications that the step gives when it has finished; each by one step
+};
+
+struct PlanProblem {
+  std::vector<PlanValue> values;
+  std::vector<PlanStep> steps;  // an order in which one thread could run them all
+  int32_t lanes = 1;            // steps of one lane run in the order of the list
+  uint32_t granule = 64;        // slab offsets and sizes are multiples of this power of two
+};
+
+}  // namespace forethought

@@ -1,0 +1,167 @@
+// Random planner problems for tests and benchmarks: views, overwrites, windows, lanes, unknown sizes, scratch.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/hash.h"
+#include "plan/problem.h"
+
+namespace forethought {
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(mix64(seed + 1)) {}
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>(mix64(state_ += 0x9e3779b97f4a7c15ull) % static_cast<uint64_t>(n));
+  }
+  bool one_in(int64_t n) { return below(n) == 0; }
+
+ private:
+  uint64_t state_;
+};
+
+struct RandomProblemOptions {
+  uint64_t seed = 0;
+  int steps = 30;
+  int lanes = 1;
+  int reach = 12;     // how far back a step finds its inputs, in values
+  bool facts = true;  // views, overwrites and windows
+  bool apart = true;  // unknown sizes, escaping values and objects
+};
+
+// A problem without fault: every read is ordered after its write, also across lanes.
+class RandomProblem {
+ public:
+  explicit RandomProblem(const RandomProblemOptions& o) : o_(o), rng_(o.seed) {}
+
+  PlanProblem make() {
+    p_.lanes = o_.lanes;
+    for (int i = 0; i < 2; ++i) readable_.push_back(add(Role::weight, size(), i));
+    for (int i = 0; i < 2; ++i) readable_.push_back(add(Role::input, size(), i));
+    for (int s = 0; s < o_.steps; ++s) add_step(s);
+    int outputs = 0;
+    for (ValueId v = 4; v < static_cast<ValueId>(p_.values.size()); ++v) {
+      if (p_.values[v].role == Role::execution && (rng_.one_in(12) || v + 3 > static_cast<ValueId>(p_.values.size()))) {
+        p_.values[v].role = Role::output;
+        p_.values[v].index = outputs++;
+      }
+    }
+    return std::move(p_);
+  }
+
+ private:
+  int64_t size() { return rng_.one_in(20) ? 0 : (rng_.below(40) + 1) * (rng_.one_in(3) ? 4 : 64); }
+
+  ValueId add(Role role, int64_t bytes, int32_t index = kNone) {
+    PlanValue v;
+    v.bytes = bytes;
+    v.role = role;
+    v.index = index;
+    v.alignment = rng_.one_in(3) ? 4 : 64;
+    p_.values.push_back(v);
+    producer_.push_back(kNone);
+    return static_cast<ValueId>(p_.values.size()) - 1;
+  }
+
+  ValueId some_input() {
+    const int64_t n = static_cast<int64_t>(readable_.size());
+    return readable_[rng_.one_in(10) ? rng_.below(n) : n - 1 - rng_.below(std::min<int64_t>(n, o_.reach))];
+  }
+
+  ValueId write(PlanStep& step, int s, Role role, int64_t bytes) {
+    const ValueId v = add(role, bytes);
+    producer_[v] = s;
+    step.writes.push_back(v);
+    return v;
+  }
+
+  void add_step(int s) {
+    PlanStep step;
+    step.lane = static_cast<int32_t>(rng_.below(o_.lanes));
+    const int kind = static_cast<int>(rng_.below(10));
+    const int reads = kind == 9 ? 2 + static_cast<int>(rng_.below(4)) : 1 + static_cast<int>(rng_.below(2));
+    for (int i = 0; i < reads; ++i) step.reads.push_back(some_input());
+    if (o_.facts && kind == 9) {
+      join(step, s);
+    } else if (o_.facts && kind >= 7) {
+      view(step, s);
+    } else if (o_.apart && rng_.one_in(12)) {
+      readable_.push_back(
+          write(step, s, rng_.one_in(3) ? Role::object : Role::data_dependent, rng_.one_in(2) ? kUnknownSize : size()));
+    } else {
+      compute(step, s);
+    }
+    if (rng_.one_in(4)) write(step, s, Role::scratch, size());
+    order_after_producers(step, s);
+    p_.steps.push_back(std::move(step));
+  }
+
+  void compute(PlanStep& step, int s) {
+    const int64_t in = p_.values[step.reads[0]].bytes;
+    const int64_t bytes = o_.apart && rng_.one_in(25) ? kUnknownSize : in >= 0 && !rng_.one_in(3) ? in : size();
+    const ValueId out = write(step, s, Role::execution, bytes);
+    for (const ValueId r : step.reads) {
+      if (o_.facts) step.may_overwrite.push_back({out, r});
+    }
+    readable_.push_back(out);
+    if (rng_.one_in(6)) {  // a second output, seldom read
+      const ValueId second = write(step, s, Role::execution, size());
+      if (o_.facts) step.may_overwrite.push_back({second, step.reads.back()});
+      if (rng_.one_in(2)) readable_.push_back(second);
+    }
+  }
+
+  void view(PlanStep& step, int s) {
+    const ValueId in = step.reads[0];
+    const int64_t bytes = p_.values[in].bytes;
+    const int64_t whole = std::max<int64_t>(bytes, 0);
+    const int64_t offset = rng_.one_in(2) ? 0 : whole / 2 / 4 * 4;
+    const int64_t rest = whole - offset;
+    const ValueId out = write(step, s, Role::execution, bytes < 0 ? bytes : rng_.one_in(3) ? rest / 2 : rest);
+    if (p_.values[in].role == Role::object) p_.values[out].bytes = size();
+    step.aliases.push_back({out, in, offset});
+    if (rng_.one_in(4)) step.may_overwrite.push_back({out, in});
+    if (p_.values[in].role == Role::object) step.aliases.clear();
+    readable_.push_back(out);
+  }
+
+  void join(PlanStep& step, int s) {
+    int64_t bytes = 0;
+    std::vector<WindowFact> windows;
+    for (const ValueId r : step.reads) {
+      if (p_.values[r].bytes < 0 || p_.values[r].role == Role::object) continue;
+      windows.push_back({r, kNone, bytes});
+      bytes += p_.values[r].bytes;
+    }
+    const ValueId out = write(step, s, Role::execution, bytes + (rng_.one_in(4) ? size() : 0));
+    for (WindowFact& w : windows) w.out = out;
+    if (rng_.one_in(3) && windows.size() > 1) windows.pop_back();
+    step.windows = std::move(windows);
+    readable_.push_back(out);
+  }
+
+  void order_after_producers(PlanStep& step, int s) {
+    const auto wait_for = [&](int from) {
+      if (p_.steps[from].lane == step.lane) return;
+      p_.steps[from].signals.push_back(notifications_);
+      step.waits.push_back(notifications_++);
+    };
+    for (const ValueId r : step.reads) {
+      if (producer_[r] != kNone) wait_for(producer_[r]);
+    }
+    if (s > 0 && rng_.one_in(5)) wait_for(static_cast<int>(rng_.below(s)));
+  }
+
+  RandomProblemOptions o_;
+  Random rng_;
+  PlanProblem p_;
+  std::vector<int> producer_;
+  std::vector<ValueId> readable_;
+  int32_t notifications_ = 0;
+};
+
+inline PlanProblem random_problem(const RandomProblemOptions& options) { return RandomProblem(options).make(); }
+
+}  // namespace forethought

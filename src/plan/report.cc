@@ -1,0 +1,199 @@
+// A plan as text for people and as JSON for programs: what lives where, for how long, with whom, and why.
+#include "plan/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "plan/names.h"
+
+namespace forethought {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool same_bytes(const Placement& a, const Placement& b) {
+  if (a.arena == ArenaKind::none || a.arena != b.arena || a.index != b.index) return false;
+  const auto reaches = [](const Placement& x, const Placement& y) {  // x ends behind y's begin
+    return x.bytes == kUnknownSize || x.offset + x.bytes > y.offset;
+  };
+  return a.bytes != 0 && b.bytes != 0 && reaches(a, b) && reaches(b, a);
+}
+
+std::string bytes_text(int64_t bytes) { return bytes == kUnknownSize ? "known at run" : fmt::format("{} B", bytes); }
+
+// Why the value is where it is.
+std::string reason(const PlanProblem& p, const Plan& plan, ValueId v) {
+  const Placement& pl = plan.values[v];
+  const std::string partner = pl.partner == kNone ? "" : value_label(p, pl.partner);
+  switch (pl.place) {
+    case Place::view:
+      return fmt::format("view of {}", partner);
+    case Place::over:
+      return fmt::format("written over {}", partner);
+    case Place::under:
+      return fmt::format("born in the bytes of {}, which replaces or views it", partner);
+    case Place::inside:
+      return fmt::format("born in its window of {}", partner);
+    case Place::own:
+      break;
+  }
+  switch (pl.arena) {
+    case ArenaKind::none:
+      return pl.first_step == kNone ? "no step touches it" : "an object of the frame";
+    case ArenaKind::slab:
+      return pl.role == Role::scratch ? "scratch of its step" : "bytes of its own";
+    case ArenaKind::input:
+      return "the caller's input";
+    case ArenaKind::output:
+      return "an output's buffer";
+    case ArenaKind::weights:
+      return "a weight";
+    case ArenaKind::side:
+      return pl.bytes == kUnknownSize ? "size known at run" : "counted: it escapes into an object";
+  }
+  return "";
+}
+
+bool in_scope(const PlanStep& step, StepId s, const ReportScope& scope) {
+  if (scope.step != kNone) return s == scope.step;
+  if (scope.value == kNone) return true;
+  const auto has = [&](const std::vector<ValueId>& list) {
+    return std::find(list.begin(), list.end(), scope.value) != list.end();
+  };
+  return has(step.reads) || has(step.writes);
+}
+
+std::vector<ValueId> values_in_scope(const PlanProblem& p, const ReportScope& scope) {
+  std::vector<ValueId> chosen;
+  if (scope.value != kNone) {
+    if (scope.value >= 0 && static_cast<size_t>(scope.value) < p.values.size()) chosen.push_back(scope.value);
+  } else if (scope.step != kNone) {
+    if (scope.step < 0 || static_cast<size_t>(scope.step) >= p.steps.size()) return chosen;
+    chosen = p.steps[scope.step].reads;
+    chosen.insert(chosen.end(), p.steps[scope.step].writes.begin(), p.steps[scope.step].writes.end());
+    std::sort(chosen.begin(), chosen.end());
+    chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  } else {
+    for (size_t v = 0; v < p.values.size(); ++v) chosen.push_back(static_cast<ValueId>(v));
+  }
+  return chosen;
+}
+
+// Calls f(kind, from, to, offset, honoured) for the facts of a step.
+template <typename F>
+void each_fact(const PlanProblem& p, const Plan& plan, StepId s, F&& f) {
+  const PlanStep& step = p.steps[s];
+  for (size_t i = 0; i < step.aliases.size(); ++i) {
+    f("view", step.aliases[i].out, step.aliases[i].in, step.aliases[i].byte_offset, plan.alias_honoured(s, i));
+  }
+  for (size_t i = 0; i < step.may_overwrite.size(); ++i) {
+    f("overwrite", step.may_overwrite[i].out, step.may_overwrite[i].in, int64_t{0}, plan.overwrite_honoured(s, i));
+  }
+  for (size_t i = 0; i < step.windows.size(); ++i) {
+    f("window", step.windows[i].in, step.windows[i].out, step.windows[i].byte_offset, plan.window_honoured(s, i));
+  }
+}
+
+std::string list_text(const PlanProblem& p, const std::vector<ValueId>& ids, size_t most) {
+  std::string s;
+  for (size_t i = 0; i < ids.size() && i < most; ++i) s += (i ? ", " : "") + value_label(p, ids[i]);
+  if (ids.size() > most) s += fmt::format(" and {} more", ids.size() - most);
+  return s;
+}
+
+}  // namespace
+
+std::vector<ValueId> sharers(const Plan& plan, ValueId value) {
+  std::vector<ValueId> found;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    if (static_cast<ValueId>(v) != value && same_bytes(plan.values[v], plan.values[value])) {
+      found.push_back(static_cast<ValueId>(v));
+    }
+  }
+  return found;
+}
+
+std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
+  fmt::memory_buffer out;
+  const auto to = std::back_inserter(out);
+  fmt::format_to(to, "plan: {} steps in {} lanes, {} values\n", p.steps.size(), p.lanes, p.values.size());
+  fmt::format_to(
+      to, "  naive {} B, lower bound {} B, peak {} B (peak / lower bound {:.3f}), padding {} B, {} side buffers\n",
+      plan.naive, plan.lower_bound, plan.peak,
+      plan.lower_bound ? static_cast<double>(plan.peak) / static_cast<double>(plan.lower_bound) : 1.0, plan.padding,
+      plan.side_values);
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    const StepId s = static_cast<StepId>(i);
+    const PlanStep& step = p.steps[i];
+    if (!in_scope(step, s, scope)) continue;
+    fmt::format_to(to, "step {} lane {}: {} -> {}\n", step_label(p, s), step.lane, list_text(p, step.reads, 16),
+                   list_text(p, step.writes, 16));
+    for (const int32_t n : step.waits) fmt::format_to(to, "    waits for notification {}\n", n);
+    for (const int32_t n : step.signals) fmt::format_to(to, "    gives notification {}\n", n);
+    each_fact(p, plan, s, [&](const char* kind, ValueId a, ValueId b, int64_t offset, bool honoured) {
+      fmt::format_to(to, "    {} {} of {} at {}: {}\n", kind, value_label(p, a), value_label(p, b), offset,
+                     honoured ? "honoured" : "refused");
+    });
+  }
+  for (const ValueId v : values_in_scope(p, scope)) {
+    const Placement& pl = plan.values[v];
+    fmt::format_to(to, "value {}: {}, {}", value_label(p, v), name(pl.role), name(pl.arena));
+    if (pl.index != kNone) fmt::format_to(to, " {}", pl.index);
+    if (pl.arena != ArenaKind::none) fmt::format_to(to, " at {}, {}", pl.offset, bytes_text(pl.bytes));
+    if (pl.first_step != kNone) fmt::format_to(to, ", steps {}..{}", pl.first_step, pl.last_step);
+    if (pl.root != v) fmt::format_to(to, ", root {}", value_label(p, pl.root));
+    fmt::format_to(to, "; {}", reason(p, plan, v));
+    const std::vector<ValueId> with = sharers(plan, v);
+    if (!with.empty()) fmt::format_to(to, "; shares with {}", list_text(p, with, 8));
+    fmt::format_to(to, "\n");
+  }
+  return fmt::to_string(out);
+}
+
+std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
+  Json root{{"lanes", p.lanes},       {"naive", plan.naive},     {"lower_bound", plan.lower_bound},
+            {"peak", plan.peak},      {"padding", plan.padding}, {"side_values", plan.side_values},
+            {"steps", Json::array()}, {"values", Json::array()}};
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    const StepId s = static_cast<StepId>(i);
+    const PlanStep& step = p.steps[i];
+    if (!in_scope(step, s, scope)) continue;
+    Json entry{{"id", s},
+               {"name", step.name},
+               {"lane", step.lane},
+               {"reads", step.reads},
+               {"writes", step.writes},
+               {"waits", step.waits},
+               {"signals", step.signals},
+               {"facts", Json::array()}};
+    each_fact(p, plan, s, [&](const char* kind, ValueId a, ValueId b, int64_t offset, bool honoured) {
+      entry["facts"].push_back({{"kind", kind}, {"of", a}, {"in", b}, {"offset", offset}, {"honoured", honoured}});
+    });
+    root["steps"].push_back(std::move(entry));
+  }
+  for (const ValueId v : values_in_scope(p, scope)) {
+    const Placement& pl = plan.values[v];
+    Json entry{{"id", v},
+               {"name", p.values[v].name},
+               {"role", name(pl.role)},
+               {"arena", name(pl.arena)},
+               {"index", pl.index},
+               {"offset", pl.offset},
+               {"bytes", pl.bytes},
+               {"first_step", pl.first_step},
+               {"last_step", pl.last_step},
+               {"root", pl.root},
+               {"offset_in_root", pl.offset_in_root},
+               {"place", name(pl.place)},
+               {"partner", pl.partner},
+               {"overwrites", pl.overwrites},
+               {"sharers", sharers(plan, v)},
+               {"reason", reason(p, plan, v)}};
+    root["values"].push_back(std::move(entry));
+  }
+  return root.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace forethought
