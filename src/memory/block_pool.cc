@@ -1,0 +1,290 @@
+// Free lists by size class, threaded through the headers of the blocks, and one list in the order of freeing.
+#include "memory/block_pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <mutex>
+#include <new>
+
+#include "memory/system.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define FT_POISON(data, bytes) ASAN_POISON_MEMORY_REGION(data, bytes)
+#define FT_UNPOISON(data, bytes) ASAN_UNPOISON_MEMORY_REGION(data, bytes)
+#else
+#define FT_POISON(data, bytes) static_cast<void>(0)
+#define FT_UNPOISON(data, bytes) static_cast<void>(0)
+#endif
+
+namespace forethought {
+namespace {
+
+constexpr int64_t kMinBlock = 64;
+constexpr int64_t kMaxBlock = int64_t{1} << 60;
+constexpr int kSmallClasses = 8;  // 64, 128, … 512
+constexpr int kPerDoubling = 8;
+constexpr int kClasses = kSmallClasses + (60 - 9) * kPerDoubling;
+
+// Class of a size in 1..kMaxBlock. Above 512 bytes the steps are an eighth of the power of two below.
+int class_of(int64_t bytes) {
+  if (bytes <= 512) return static_cast<int>((bytes + kMinBlock - 1) / kMinBlock) - 1;
+  const int exponent = std::bit_width(static_cast<uint64_t>(bytes - 1)) - 1;  // 2^exponent < bytes <= 2^(exponent+1)
+  const int64_t step = (int64_t{1} << exponent) / kPerDoubling;
+  const int eighth = static_cast<int>((bytes - (int64_t{1} << exponent) + step - 1) / step);  // 1..8
+  return kSmallClasses + (exponent - 9) * kPerDoubling + eighth - 1;
+}
+
+int64_t size_of_class(int c) {
+  if (c < kSmallClasses) return (c + 1) * kMinBlock;
+  const int exponent = 9 + (c - kSmallClasses) / kPerDoubling;
+  const int eighth = (c - kSmallClasses) % kPerDoubling + 1;
+  return (int64_t{1} << exponent) / kPerDoubling * (kPerDoubling + eighth);
+}
+
+}  // namespace
+
+class BlockPool::Core {
+ public:
+  Core(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t cap, int reach)
+      : budget_(std::move(budget)), role_(role), reach_(reach), cap_(cap) {}
+
+  StatusOr<Lease> take(int64_t bytes, std::string_view who);
+  int64_t trim(int64_t keep);
+  void close();
+
+  struct Counts {
+    int64_t live_bytes = 0, live_blocks = 0, retained_bytes = 0, cap = 0;
+  };
+  Counts counts() const {
+    const std::lock_guard lock(mutex_);
+    return {live_bytes_, live_blocks_, retained_bytes_, cap_};
+  }
+  void set_cap(int64_t cap) {
+    {
+      const std::lock_guard lock(mutex_);
+      cap_ = cap;
+    }
+    trim(cap);
+  }
+
+ private:
+  struct Block : BufferHeader {
+    Core* core = nullptr;
+    void* data = nullptr;
+    int64_t bytes = 0;
+    int size_class = 0;
+    Block *newer = nullptr, *older = nullptr;  // by time of freeing, over all classes
+    Block *class_next = nullptr, *class_prev = nullptr;
+  };
+
+  static void on_release(BufferHeader* header) {
+    auto* block = static_cast<Block*>(header);
+    block->core->give_back(block);
+  }
+  void give_back(Block* block);
+  void drop() {
+    if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  StatusOr<Block*> make_block(int size_class, std::string_view who);
+  void destroy(Block* block);
+  void destroy_chain(Block* first);
+  Block* find_kept(int size_class);  // the rest need the lock, too
+  void keep(Block* block);
+  void unlink(Block* block);
+  Block* evict_down_to(int64_t bytes);  // unlinked blocks, chained by class_next
+
+  const std::shared_ptr<MemoryBudget> budget_;
+  const MemoryRole role_;
+  const int reach_;
+  std::atomic<int64_t> users_{1};  // the pool, and each block that is out
+
+  mutable std::mutex mutex_;
+  int64_t cap_;
+  int64_t live_bytes_ = 0, live_blocks_ = 0, retained_bytes_ = 0;
+  bool closed_ = false;
+  Block *newest_ = nullptr, *oldest_ = nullptr;
+  std::array<Block*, kClasses> kept_{};
+  std::array<uint64_t, (kClasses + 63) / 64> nonempty_{};
+};
+
+BlockPool::Core::Block* BlockPool::Core::find_kept(int size_class) {
+  const int last = std::min(size_class + reach_, kClasses - 1);
+  for (int word = size_class / 64; word <= last / 64; ++word) {
+    uint64_t bits = nonempty_[word];
+    if (word == size_class / 64) bits &= ~uint64_t{0} << (size_class % 64);
+    if (bits == 0) continue;
+    const int found = word * 64 + std::countr_zero(bits);
+    return found <= last ? kept_[found] : nullptr;
+  }
+  return nullptr;
+}
+
+void BlockPool::Core::keep(Block* block) {
+  const int c = block->size_class;
+  block->class_prev = nullptr;
+  block->class_next = kept_[c];
+  if (kept_[c]) kept_[c]->class_prev = block;
+  kept_[c] = block;
+  nonempty_[c / 64] |= uint64_t{1} << (c % 64);
+  block->newer = nullptr;
+  block->older = newest_;
+  (newest_ ? newest_->newer : oldest_) = block;
+  newest_ = block;
+  retained_bytes_ += block->bytes;
+}
+
+void BlockPool::Core::unlink(Block* block) {
+  const int c = block->size_class;
+  (block->class_prev ? block->class_prev->class_next : kept_[c]) = block->class_next;
+  if (block->class_next) block->class_next->class_prev = block->class_prev;
+  if (!kept_[c]) nonempty_[c / 64] &= ~(uint64_t{1} << (c % 64));
+  (block->newer ? block->newer->older : newest_) = block->older;
+  (block->older ? block->older->newer : oldest_) = block->newer;
+  retained_bytes_ -= block->bytes;
+}
+
+BlockPool::Core::Block* BlockPool::Core::evict_down_to(int64_t bytes) {
+  Block* evicted = nullptr;
+  while (oldest_ && retained_bytes_ > bytes) {
+    Block* block = oldest_;
+    unlink(block);
+    block->class_next = evicted;
+    evicted = block;
+  }
+  return evicted;
+}
+
+StatusOr<BlockPool::Core::Block*> BlockPool::Core::make_block(int size_class, std::string_view who) {
+  const int64_t bytes = size_of_class(size_class);
+  RETURN_IF_ERROR(budget_->reserve(role_, bytes, who));
+  Block* block = system_request_fails() ? nullptr : new (std::nothrow) Block;
+  void* data = block ? allocate_block(bytes) : nullptr;
+  if (!data) {
+    delete block;
+    budget_->release(role_, bytes);
+    return exhausted(fmt::format("{} needs {}, which the system does not have", who, readable_bytes(bytes)));
+  }
+  block->release = on_release;
+  block->core = this;
+  block->data = data;
+  block->bytes = bytes;
+  block->size_class = size_class;
+  return block;
+}
+
+void BlockPool::Core::destroy(Block* block) {
+  FT_UNPOISON(block->data, static_cast<size_t>(block->bytes));
+  free_block(block->data, block->bytes);
+  budget_->release(role_, block->bytes);
+  delete block;
+}
+
+void BlockPool::Core::destroy_chain(Block* first) {
+  while (first) {
+    Block* next = first->class_next;
+    destroy(first);
+    first = next;
+  }
+}
+
+StatusOr<Lease> BlockPool::Core::take(int64_t bytes, std::string_view who) {
+  if (bytes < 0 || bytes > kMaxBlock) {
+    return exhausted(fmt::format("{} needs {} bytes, which is no size of memory", who, bytes));
+  }
+  const int size_class = class_of(std::max(bytes, kMinBlock));
+  Block* block = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    block = find_kept(size_class);
+    if (block) {
+      unlink(block);
+      live_bytes_ += block->bytes;
+      ++live_blocks_;
+    }
+  }
+  if (!block) {
+    auto made = make_block(size_class, who);
+    if (!made.ok() && trim(0) > 0) made = make_block(size_class, who);  // what is kept may be what is missing
+    if (!made.ok()) return made.status();
+    block = *made;
+    const std::lock_guard lock(mutex_);
+    live_bytes_ += block->bytes;
+    ++live_blocks_;
+  }
+  users_.fetch_add(1, std::memory_order_relaxed);
+  budget_->use(role_, block->bytes);
+  FT_UNPOISON(block->data, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+  if (bytes < block->bytes) {
+    FT_POISON(static_cast<std::byte*>(block->data) + std::max<int64_t>(bytes, 1),
+              static_cast<size_t>(block->bytes - std::max<int64_t>(bytes, 1)));
+  }
+#ifdef FORETHOUGHT_DEBUG_CHECKS
+  std::fill_n(static_cast<unsigned char*>(block->data), bytes, 0xff);  // NaN, so that reading before writing shows
+#endif
+  return Lease{block->data, block->bytes, BufferRef(block)};
+}
+
+void BlockPool::Core::give_back(Block* block) {
+  FT_POISON(block->data, static_cast<size_t>(block->bytes));
+  budget_->unuse(role_, block->bytes);
+  Block* evicted = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    live_bytes_ -= block->bytes;
+    --live_blocks_;
+    if (closed_) {
+      block->class_next = nullptr;
+      evicted = block;
+    } else {
+      keep(block);
+      if (retained_bytes_ > cap_) evicted = evict_down_to(cap_);
+    }
+  }
+  destroy_chain(evicted);
+  drop();
+}
+
+int64_t BlockPool::Core::trim(int64_t keep_bytes) {
+  Block* evicted = nullptr;
+  int64_t freed = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    freed = retained_bytes_;
+    evicted = evict_down_to(keep_bytes);
+    freed -= retained_bytes_;
+  }
+  destroy_chain(evicted);
+  return freed;
+}
+
+void BlockPool::Core::close() {
+  Block* evicted = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    evicted = evict_down_to(0);
+  }
+  destroy_chain(evicted);
+  drop();
+}
+
+BlockPool::BlockPool(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t retained_cap, int reach)
+    : core_(new Core(std::move(budget), role, std::max<int64_t>(retained_cap, 0), reach)) {}
+BlockPool::~BlockPool() { core_->close(); }
+
+StatusOr<Lease> BlockPool::take(int64_t bytes, std::string_view who) { return core_->take(bytes, who); }
+int64_t BlockPool::trim(int64_t keep) { return core_->trim(std::max<int64_t>(keep, 0)); }
+void BlockPool::set_retained_cap(int64_t bytes) { core_->set_cap(std::max<int64_t>(bytes, 0)); }
+int64_t BlockPool::live_bytes() const { return core_->counts().live_bytes; }
+int64_t BlockPool::retained_bytes() const { return core_->counts().retained_bytes; }
+int64_t BlockPool::live_blocks() const { return core_->counts().live_blocks; }
+int64_t BlockPool::class_bytes(int64_t bytes) {
+  return size_of_class(class_of(std::clamp(bytes, kMinBlock, kMaxBlock)));
+}
+
+}  // namespace forethought
