@@ -51,6 +51,11 @@ void cols_affine_impl(const float* x, float* y, int64_t rows, int64_t cols, cons
         [=](V v, auto load) { return hn::MulAdd(hn::Sub(v, load(mean)), load(factor), load(bias)); });
 }
 
+void row_norm_factor_impl(const float* scale, const float* var, float* factor, int64_t n, float epsilon) {
+  const auto e = hn::Set(d, epsilon);
+  map(var, factor, n, [=](V v, auto load) { return hn::Div(load(scale), hn::Sqrt(hn::Add(v, e))); });
+}
+
 void row_add_squares_impl(const float* x, float* acc, int64_t n) {
   map(x, acc, n, [=](V v, auto load) { return hn::MulAdd(v, v, load(acc)); });
 }
@@ -87,6 +92,11 @@ void cols_affine(Isa isa, const float* x, float* y, int64_t rows, int64_t cols, 
   if (isa != Isa::scalar) return FT_SIMD(isa, cols_affine_impl)(x, y, rows, cols, mean, factor, bias);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) y[r * cols + c] = (x[r * cols + c] - mean[c]) * factor[c] + bias[c];
+}
+
+void row_norm_factor(Isa isa, const float* scale, const float* var, float* factor, int64_t n, float epsilon) {
+  if (isa != Isa::scalar) return FT_SIMD(isa, row_norm_factor_impl)(scale, var, factor, n, epsilon);
+  for (int64_t i = 0; i < n; ++i) factor[i] = scale[i] / std::sqrt(var[i] + epsilon);
 }
 
 void row_add_squares(Isa isa, const float* x, float* acc, int64_t n) {

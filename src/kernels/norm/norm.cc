@@ -162,13 +162,23 @@ size_t batch_norm_params_bytes(DType x, int64_t padded) {
   return 3 * static_cast<size_t>(padded) * (x == DType::kDouble ? sizeof(double) : sizeof(float));
 }
 
-void batch_norm_params(DType x, int64_t channels, int64_t padded, double epsilon, DType scale_type, const void* scale,
-                       const void* bias, DType mean_type, const void* mean, const void* var, void* params) {
+void batch_norm_params(Isa isa, DType x, int64_t channels, int64_t padded, double epsilon, DType scale_type,
+                       const void* scale, const void* bias, DType mean_type, const void* mean, const void* var,
+                       void* params) {
   if (x == DType::kDouble) {
     fill_params(channels, padded, epsilon, scale_type, scale, bias, mean_type, mean, var, static_cast<double*>(params));
-  } else {
-    fill_params(channels, padded, epsilon, scale_type, scale, bias, mean_type, mean, var, static_cast<float*>(params));
+    return;
   }
+  float* p = static_cast<float*>(params);
+  if (scale_type != DType::kFloat || mean_type != DType::kFloat) {
+    fill_params(channels, padded, epsilon, scale_type, scale, bias, mean_type, mean, var, p);
+    return;
+  }
+  std::fill_n(p, 3 * padded, 0.0f);
+  std::copy_n(static_cast<const float*>(mean), channels, p);
+  row_norm_factor(isa, static_cast<const float*>(scale), static_cast<const float*>(var), p + padded, channels,
+                  static_cast<float>(epsilon));
+  std::copy_n(static_cast<const float*>(bias), channels, p + 2 * padded);
 }
 
 void batch_norm(Isa isa, DType dtype, const ChannelRows& shape, const void* params, const void* x, void* y,

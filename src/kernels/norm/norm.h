@@ -14,8 +14,9 @@ namespace forethought::kernels {
 // The prepared parameters of `channels` channels, kept in float (in double for f64 tensors): mean, factor, bias, each
 // padded with zeros to `padded` channels, so that the padding of a blocked layout stays zero.
 size_t batch_norm_params_bytes(DType x, int64_t padded);
-void batch_norm_params(DType x, int64_t channels, int64_t padded, double epsilon, DType scale_type, const void* scale,
-                       const void* bias, DType mean_type, const void* mean, const void* var, void* params);
+void batch_norm_params(Isa isa, DType x, int64_t channels, int64_t padded, double epsilon, DType scale_type,
+                       const void* scale, const void* bias, DType mean_type, const void* mean, const void* var,
+                       void* params);
 
 // How channels lie. block 1: rows of `inner` elements of one channel, row r is channel r % channels. block b: rows of
 // inner × b elements, row r holds the channels from (r % (channels / b)) · b on, channel fastest. Channels-last is one

@@ -77,20 +77,21 @@ TEST(AffineRows, SimdAgreesWithPlainForSizesAndOffsets) {
       }
 }
 
-template <typename T>
+template <typename T, typename M>
 void check_batch_norm(Isa isa, int64_t batch, int64_t channels, int64_t inner) {
   const std::vector<T> x = random<T>(batch * channels * inner, 5);
   const std::vector<float> scale = random<float>(channels, 6), bias = random<float>(channels, 7);
-  const std::vector<double> mean = random<double>(channels, 8), var = random<double>(channels, 9, 0.1, 2);
+  const std::vector<M> mean = random<M>(channels, 8), var = random<M>(channels, 9, 0.1, 2);
   const auto params = [&](int64_t padded) {
     std::vector<double> p(3 * padded);  // room for either compute type
     EXPECT_LE(batch_norm_params_bytes(dtype_of<T>, padded), p.size() * sizeof(double));
-    batch_norm_params(dtype_of<T>, channels, padded, 1e-3, DType::kFloat, scale.data(), bias.data(), DType::kDouble,
+    batch_norm_params(isa, dtype_of<T>, channels, padded, 1e-3, DType::kFloat, scale.data(), bias.data(), dtype_of<M>,
                       mean.data(), var.data(), p.data());
     return p;
   };
   const auto want = [&](int64_t n, int64_t c, int64_t i) {
-    return (value(x[(n * channels + c) * inner + i]) - mean[c]) / std::sqrt(var[c] + 1e-3) * scale[c] + bias[c];
+    return (value(x[(n * channels + c) * inner + i]) - value(mean[c])) / std::sqrt(value(var[c]) + 1e-3) * scale[c] +
+           bias[c];
   };
   std::vector<T> y(x.size());
   const int64_t rows = batch * channels;
@@ -127,7 +128,10 @@ TEST(BatchNorm, LayoutsAndTypes) {
     for (int64_t channels : {1, 3, 8, 16, 19})
       for (int64_t inner : {1, 7, 33})
         for (DType t : {DType::kFloat, DType::kDouble, DType::kFloat16, DType::kBFloat16})
-          dispatch(t, FloatTypes{}, [&]<typename T>() { check_batch_norm<T>(isa, 2, channels, inner); });
+          dispatch(t, FloatTypes{}, [&]<typename T>() {
+            check_batch_norm<T, double>(isa, 2, channels, inner);
+            check_batch_norm<T, float>(isa, 2, channels, inner);
+          });
 }
 
 template <typename T>
