@@ -82,12 +82,13 @@ template <typename T>
 void pack_conv_weights(const ConvPack& p, const T* w, float* packed) {
   const int64_t b = p.block, in = p.group_in, out = p.group_out, taps = p.taps;
   const auto at = [&](int64_t g, int64_t o, int64_t i, int64_t t) {
-    return o < out && i < in ? static_cast<float>(w[((g * out + o) * in + i) * taps + t]) : 0.0f;
+    return o < out && i < in ? static_cast<float>(load_any(w, ((g * out + o) * in + i) * taps + t)) : 0.0f;
   };
   if (p.form == ConvForm::depthwise) {
     for (int64_t g0 = 0; g0 < p.groups; g0 += b)
       for (int64_t t = 0; t < taps; ++t)
-        for (int64_t g = g0; g < g0 + b; ++g) *packed++ = g < p.groups ? static_cast<float>(w[g * taps + t]) : 0.0f;
+        for (int64_t g = g0; g < g0 + b; ++g)
+          *packed++ = g < p.groups ? static_cast<float>(load_any(w, g * taps + t)) : 0.0f;
     return;
   }
   const int64_t in_block = p.form == ConvForm::blocked ? b : in;
@@ -106,7 +107,7 @@ void pack_conv_bias(const ConvPack& p, const T* bias, float* packed) {
   const bool depthwise = p.form == ConvForm::depthwise;
   const int64_t groups = depthwise ? 1 : p.groups, out = depthwise ? p.groups : p.group_out;
   for (int64_t g = 0; g < groups; ++g)
-    for (int64_t o = 0; o < out; ++o) packed[g * p.padded_out() + o] = static_cast<float>(bias[g * out + o]);
+    for (int64_t o = 0; o < out; ++o) packed[g * p.padded_out() + o] = static_cast<float>(load_any(bias, g * out + o));
 }
 
 #define INSTANTIATE(T)                                                   \

@@ -38,7 +38,7 @@ struct ConvPack {
 // Refuses tiers without oneDNN and ranks other than 1 to 3. `kernel` has one entry per spatial dimension.
 StatusOr<ConvPack> choose_conv_pack(Isa isa, int64_t out_channels, int64_t group_in, int64_t groups,
                                     std::span<const int64_t> kernel);
-// `w` is [out_channels, group_in, kernel...]. T: float, Float16, BFloat16.
+// `w` is [out_channels, group_in, kernel...] at any alignment. T: float, Float16, BFloat16.
 template <typename T>
 void pack_conv_weights(const ConvPack& pack, const T* w, float* packed);
 // `bias` null gives zeros.

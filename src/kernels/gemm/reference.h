@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 namespace forethought::kernels {
 
@@ -11,6 +12,14 @@ struct Matrix {
   const T* data;
   int64_t row_stride, col_stride;
 };
+
+// Element i of an array at any alignment, as constants of a file may be.
+template <typename T>
+T load_any(const T* data, int64_t i) {
+  T v;
+  std::memcpy(&v, reinterpret_cast<const char*>(data) + i * static_cast<int64_t>(sizeof(T)), sizeof v);
+  return v;
+}
 
 // Writes rows [begin, end) of the [.., n] product over `k`; c's rows are `c_stride` elements apart. Floats are summed
 // in f32 (f64 for double); integers wrap. With k = 0 the result is zero. T: float, double, Float16, BFloat16 and the

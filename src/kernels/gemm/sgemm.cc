@@ -133,17 +133,18 @@ void sgemm_pack(Isa isa, Matrix<T> b, int64_t k, int64_t n, float* packed, int64
   for (int64_t panel = begin; panel < end; ++panel) {
     float* out = packed + panel * width * k;
     const int64_t cols = std::min(width, n - panel * width);
-    const T* in = b.data + panel * width * b.col_stride;
+    const int64_t first = panel * width * b.col_stride;
     for (int64_t p0 = 0; p0 < k; p0 += kRows) {
       const int64_t p1 = std::min(k, p0 + kRows);
       if (b.col_stride == 1) {
         for (int64_t p = p0; p < p1; ++p) {
-          for (int64_t j = 0; j < cols; ++j) out[p * width + j] = static_cast<float>(in[p * b.row_stride + j]);
+          for (int64_t j = 0; j < cols; ++j)
+            out[p * width + j] = static_cast<float>(load_any(b.data, first + p * b.row_stride + j));
         }
       } else {
         for (int64_t j = 0; j < cols; ++j) {
           for (int64_t p = p0; p < p1; ++p)
-            out[p * width + j] = static_cast<float>(in[p * b.row_stride + j * b.col_stride]);
+            out[p * width + j] = static_cast<float>(load_any(b.data, first + p * b.row_stride + j * b.col_stride));
         }
       }
       for (int64_t p = p0; p < p1; ++p) std::fill(out + p * width + cols, out + (p + 1) * width, 0.0f);

@@ -20,7 +20,8 @@ constexpr int64_t sgemm_packed_size(Isa isa, int64_t k, int64_t n) {
   return sgemm_panels(isa, n) * sgemm_panel(isa) * k;
 }
 
-// Packs panels [begin, end) of the [k, n] matrix to where each belongs under `packed`; columns beyond n are zero.
+// Packs panels [begin, end) of the [k, n] matrix to where each belongs under `packed`; columns beyond n are zero. Any
+// alignment.
 template <typename T>
 void sgemm_pack(Isa isa, Matrix<T> b, int64_t k, int64_t n, float* packed, int64_t begin, int64_t end);
 

@@ -323,7 +323,7 @@ void pack_blocks(Matrix<T> b, int64_t k, int64_t n, T* out) {
       for (int64_t p = p0; p < p0 + rows; p += kPair) {
         for (int64_t j = j0; j < j0 + kPackColumns; ++j) {
           for (int64_t q = p; q < p + kPair; ++q, ++out)
-            *out = q < k && j < n ? b.data[q * b.row_stride + j * b.col_stride] : T{};
+            *out = q < k && j < n ? load_any(b.data, q * b.row_stride + j * b.col_stride) : T{};
         }
       }
     }
