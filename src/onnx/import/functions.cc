@@ -1,0 +1,126 @@
+// Calls: local functions and schema bodies are copied into the graph that calls them.
+#include <fmt/format.h>
+
+#include "onnx/import/builder.h"
+#include "onnx/import/types.h"
+
+namespace forethought {
+namespace {
+
+constexpr int kMaxCallDepth = 100;
+constexpr size_t kMaxPrefix = 200;  // names of calls are repeated for all that is inside
+
+// Attribute defaults of an operator's schema as values.
+void add_schema_defaults(const OpSchema& schema, Attributes& attributes) {
+  for (const AttributeSchema& a : schema.attributes) {
+    if (!a.has_default || attributes.find(a.name)) continue;
+    switch (a.type) {
+      case AttrType::kInt:
+        attributes.set(a.name, a.i);
+        break;
+      case AttrType::kFloat:
+        attributes.set(a.name, a.f);
+        break;
+      case AttrType::kString:
+        attributes.set(a.name, std::string(a.s));
+        break;
+      case AttrType::kInts:
+        attributes.set(a.name, std::vector<int64_t>(a.ints.begin(), a.ints.end()));
+        break;
+      case AttrType::kStrings:
+        attributes.set(a.name, std::vector<std::string>(a.strings.begin(), a.strings.end()));
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+StatusOr<const wire::Function*> Builder::schema_body(const OpSchema* schema, int opset) {
+  if (!schema || schema->bodies.empty()) return nullptr;
+  // A body keeps the opset that it is written for, so an older model may use a newer body of the same form.
+  const FunctionBody* body = schema->body_for(opset);
+  if (!body) body = &schema->bodies.front();
+  auto& parsed = bodies_[body];
+  if (!parsed) {
+    ASSIGN_OR_RETURN(wire::Function function, wire::parse_function(body->bytes));
+    parsed = std::make_unique<wire::Function>(std::move(function));
+  }
+  return parsed.get();
+}
+
+Status Builder::call_function(Scope& scope, const wire::Function& function, const NodeForm& form) {
+  int calls = 0;
+  for (const Frame* f = scope.frame; f; f = f->caller, ++calls) {
+    if (f->function == &function) return invalid(fmt::format("the function '{}' calls itself", function.name));
+  }
+  if (calls > kMaxCallDepth) return invalid(fmt::format("functions call each other more than {} deep", kMaxCallDepth));
+  if (form.inputs.size() > function.inputs.size() || form.outputs.size() > function.outputs.size()) {
+    return invalid(fmt::format("the function '{}' takes {} inputs and {} outputs; the call has {} and {}",
+                               function.name, function.inputs.size(), function.outputs.size(), form.inputs.size(),
+                               form.outputs.size()));
+  }
+  Attributes bound = form.attributes;
+  for (const wire::Attribute& a : function.default_attributes) {
+    if (bound.find(a.name)) continue;
+    ASSIGN_OR_RETURN(AttributeValue value, converter_.attribute(a));
+    bound.set(a.name, std::move(value));
+  }
+  if (const OpSchema* schema = find_schema(form.domain, form.type, form.version)) add_schema_defaults(*schema, bound);
+
+  Frame frame{.opsets = &function.opsets, .function = &function, .bound = &bound, .caller = scope.frame};
+  frame.origin = scope.frame->origin.empty() ? form.name.substr(0, kMaxPrefix) : scope.frame->origin;
+  frame.prefix = (form.name.empty() ? form.type : form.name) + "/";
+  if (frame.prefix.size() > kMaxPrefix) frame.prefix = fmt::format("{}_{}/", form.type.substr(0, kMaxPrefix), nodes_);
+  Graph& g = *scope.graph;
+  Scope inner{.graph = &g, .frame = &frame};
+  for (const wire::ValueInfo& v : function.value_infos) inner.hints.emplace(v.name, &v.type);
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    if (!inner.names.emplace(function.inputs[i], i < form.inputs.size() ? form.inputs[i] : ValueId{}).second) {
+      return invalid(fmt::format("the function '{}' has two inputs named '{}'", function.name, function.inputs[i]));
+    }
+  }
+  for (size_t i = 0; i < form.outputs.size(); ++i) {
+    if (form.outputs[i].valid()) inner.presets.emplace(function.outputs[i], form.outputs[i]);
+  }
+  Status s = add_nodes(inner, function.nodes);
+  if (!s.ok()) return with_context(std::move(s), fmt::format("function {}", function.name));
+
+  // An output that no node of the function made is one of its inputs, or the same as another output.
+  for (size_t i = 0; i < form.outputs.size(); ++i) {
+    const ValueId out = form.outputs[i];
+    if (!out.valid()) continue;
+    ASSIGN_OR_RETURN(const ValueId made, resolve(inner, function.outputs[i]));
+    if (made == out) continue;
+    if (!made.valid())
+      return invalid(fmt::format("output {} of function '{}' is an input that is not given", i, function.name));
+    const OpSchema& identity = schema_versions("", "Identity").back();
+    const NodeId id = g.add_node({"", "Identity", identity.since_version}, frame.prefix + "Identity", {made}, {out});
+    g.node(id).origin = {frame.origin};
+    derive_output_types(g, id);
+  }
+  return absl::OkStatus();
+}
+
+void Builder::missing(const wire::Node& node, const Frame& frame, std::string why) {
+  const std::string_view domain = canonical_domain(node.domain);
+  const std::string op = fmt::format("{}{}{}", domain, domain.empty() ? "" : ".", node.op_type);
+  Missing& m = missing_[op];
+  if (m.count++ > 0) return;
+  m.first = frame.origin.empty() ? std::string(node.name) : fmt::format("{} (inside a function)", frame.origin);
+  m.why = std::move(why);
+}
+
+Status Builder::report_missing() const {
+  if (missing_.empty()) return absl::OkStatus();
+  std::string text =
+      fmt::format("{} operator{} of the model cannot be run here:", missing_.size(), missing_.size() > 1 ? "s" : "");
+  for (const auto& [op, m] : missing_) {
+    text += fmt::format("\n  {} ({} node{}, first '{}'): {}", op, m.count, m.count > 1 ? "s" : "", m.first, m.why);
+  }
+  return unsupported(text);
+}
+
+}  // namespace forethought
