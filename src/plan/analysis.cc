@@ -14,25 +14,25 @@ namespace {
 
 class Analyser {
  public:
-  explicit Analyser(const PlanProblem& p) : p_(p), read_in_(p.values.size(), kNone) {}
+  explicit Analyser(const PlanProblem& p) : p_(p), read_in_(p.values.size(), kNoId) {}
 
   StatusOr<Analysis> run() {
     RETURN_IF_ERROR(check_values());
     a_.lanes = p_.lanes;
-    a_.producer.assign(p_.values.size(), kNone);
-    a_.first.assign(p_.values.size(), kNone);
-    a_.last.assign(p_.values.size(), kNone);
+    a_.producer.assign(p_.values.size(), kNoId);
+    a_.first.assign(p_.values.size(), kNoId);
+    a_.last.assign(p_.values.size(), kNoId);
     RETURN_IF_ERROR(find_producers());
     RETURN_IF_ERROR(find_cycles());
     if (p_.lanes > 1) RETURN_IF_ERROR(run_clocks());
-    for (StepId s = 0; s < steps(); ++s) RETURN_IF_ERROR(with_context(visit(s), step_label(p_, s)));
+    for (StepNo s = 0; s < steps(); ++s) RETURN_IF_ERROR(with_context(visit(s), step_label(p_, s)));
     return std::move(a_);
   }
 
  private:
-  StepId steps() const { return static_cast<StepId>(p_.steps.size()); }
-  bool known_id(ValueId v) const { return v >= 0 && static_cast<size_t>(v) < p_.values.size(); }
-  std::string label(ValueId v) const { return value_label(p_, v); }
+  StepNo steps() const { return static_cast<StepNo>(p_.steps.size()); }
+  bool known_id(ValueNo v) const { return v >= 0 && static_cast<size_t>(v) < p_.values.size(); }
+  std::string label(ValueNo v) const { return value_label(p_, v); }
 
   Status check_values() const {
     constexpr size_t kMost = std::numeric_limits<int32_t>::max() / 2;
@@ -44,7 +44,7 @@ class Analyser {
     }
     int64_t total = 0;
     std::vector<uint8_t> taken(p_.values.size() * 3);  // indices of weights, inputs and outputs
-    for (ValueId v = 0; known_id(v); ++v) {
+    for (ValueNo v = 0; known_id(v); ++v) {
       const PlanValue& value = p_.values[v];
       if (value.role <= Role::output) {
         const size_t i = static_cast<size_t>(value.index);
@@ -67,14 +67,14 @@ class Analyser {
   }
 
   Status find_producers() {
-    for (StepId s = 0; s < steps(); ++s) {
-      for (const ValueId v : p_.steps[s].writes) {
+    for (StepNo s = 0; s < steps(); ++s) {
+      for (const ValueNo v : p_.steps[s].writes) {
         if (!known_id(v)) return invalid(absl::StrCat(step_label(p_, s), " writes unknown value ", v));
         const Role role = p_.values[v].role;
         if (role == Role::weight || role == Role::input) {
           return invalid(absl::StrCat(step_label(p_, s), " writes ", label(v), ", which is of role ", name(role)));
         }
-        if (a_.producer[v] != kNone) {
+        if (a_.producer[v] != kNoId) {
           return invalid(absl::StrCat("value ", label(v), " is written by ", step_label(p_, a_.producer[v]), " and by ",
                                       step_label(p_, s)));
         }
@@ -86,18 +86,18 @@ class Analyser {
 
   // Follows each view to its source; `seen` holds the walk that met a value first, so all walks together are linear.
   Status find_cycles() const {
-    std::vector<ValueId> source(p_.values.size(), kNone);
+    std::vector<ValueNo> source(p_.values.size(), kNoId);
     for (const PlanStep& step : p_.steps) {
       for (const AliasFact& f : step.aliases) {
         if (!known_id(f.out) || !known_id(f.in)) return invalid(absl::StrCat("a view of an unknown value, ", f.in));
         source[f.out] = f.in;
       }
     }
-    std::vector<ValueId> seen(p_.values.size(), kNone);
-    for (ValueId start = 0; known_id(start); ++start) {
-      for (ValueId v = start; v != kNone && seen[v] == kNone; v = source[v]) {
+    std::vector<ValueNo> seen(p_.values.size(), kNoId);
+    for (ValueNo start = 0; known_id(start); ++start) {
+      for (ValueNo v = start; v != kNoId && seen[v] == kNoId; v = source[v]) {
         seen[v] = start;
-        if (source[v] != kNone && seen[source[v]] == start) {
+        if (source[v] != kNoId && seen[source[v]] == start) {
           return invalid(absl::StrCat("cyclic views: ", label(v), " is a view of ", label(source[v]),
                                       ", which is in the end a view of the former"));
         }
@@ -109,35 +109,35 @@ class Analyser {
   // A vector clock per step: what the lane knew before, what each awaited step knew, and that step itself.
   Status run_clocks() {
     const size_t lanes = p_.lanes;
-    std::vector<StepId> tail(lanes, kNone);
-    std::vector<StepId> signaller;
+    std::vector<StepNo> tail(lanes, kNoId);
+    std::vector<StepNo> signaller;
     if (p_.steps.size() > (size_t{1} << 28) / lanes) return exhausted("too many steps for that many lanes");
-    a_.clock.assign(p_.steps.size() * lanes, kNone);
-    const auto learn = [&](StepId s, StepId from) {
+    a_.clock.assign(p_.steps.size() * lanes, kNoId);
+    const auto learn = [&](StepNo s, StepNo from) {
       for (size_t l = 0; l < lanes; ++l) {
         a_.clock[s * lanes + l] = std::max(a_.clock[s * lanes + l], a_.clock[from * lanes + l]);
       }
-      StepId& own = a_.clock[s * lanes + p_.steps[from].lane];
+      StepNo& own = a_.clock[s * lanes + p_.steps[from].lane];
       own = std::max(own, from);
     };
     size_t signals = 0;
     for (const PlanStep& step : p_.steps) signals += step.signals.size();
-    signaller.assign(signals, kNone);
-    for (StepId s = 0; s < steps(); ++s) {
+    signaller.assign(signals, kNoId);
+    for (StepNo s = 0; s < steps(); ++s) {
       const PlanStep& step = p_.steps[s];
       if (step.lane < 0 || step.lane >= p_.lanes) {
         return invalid(absl::StrCat(step_label(p_, s), " is on lane ", step.lane, " of ", p_.lanes));
       }
-      if (tail[step.lane] != kNone) learn(s, tail[step.lane]);
+      if (tail[step.lane] != kNoId) learn(s, tail[step.lane]);
       for (const int32_t n : step.waits) {
-        if (n < 0 || static_cast<size_t>(n) >= signals || signaller[n] == kNone) {
+        if (n < 0 || static_cast<size_t>(n) >= signals || signaller[n] == kNoId) {
           return invalid(
               absl::StrCat(step_label(p_, s), " waits for notification ", n, ", which no earlier step gives"));
         }
         learn(s, signaller[n]);
       }
       for (const int32_t n : step.signals) {
-        if (n < 0 || static_cast<size_t>(n) >= signals || signaller[n] != kNone) {
+        if (n < 0 || static_cast<size_t>(n) >= signals || signaller[n] != kNoId) {
           return invalid(absl::StrCat(step_label(p_, s), " gives notification ", n,
                                       ", which is given twice or not one of 0..", signals));
         }
@@ -148,20 +148,20 @@ class Analyser {
     return {};
   }
 
-  void touch(ValueId v, StepId s) {
-    if (a_.first[v] == kNone) a_.first[v] = s;
+  void touch(ValueNo v, StepNo s) {
+    if (a_.first[v] == kNoId) a_.first[v] = s;
     a_.last[v] = s;
   }
 
-  Status visit(StepId s) {
+  Status visit(StepNo s) {
     const PlanStep& step = p_.steps[s];
     if (step.lane < 0 || step.lane >= p_.lanes) return invalid(absl::StrCat("lane ", step.lane, " of ", p_.lanes));
-    for (const ValueId v : step.reads) {
+    for (const ValueNo v : step.reads) {
       if (!known_id(v)) return invalid(absl::StrCat("reads unknown value ", v));
       const Role role = p_.values[v].role;
-      const StepId from = a_.producer[v];
+      const StepNo from = a_.producer[v];
       if (role != Role::weight && role != Role::input) {
-        if (from == kNone || from >= s)
+        if (from == kNoId || from >= s)
           return invalid(absl::StrCat("reads ", label(v), " before a step has written it"));
         if (from > a_.known(s, p_.steps[from].lane)) {
           return invalid(absl::StrCat("reads ", label(v), " of lane ", p_.steps[from].lane, " without waiting for ",
@@ -171,13 +171,13 @@ class Analyser {
       read_in_[v] = s;
       touch(v, s);
     }
-    for (const ValueId v : step.writes) touch(v, s);
+    for (const ValueNo v : step.writes) touch(v, s);
     return visit_facts(s);
   }
 
-  Status visit_facts(StepId s) const {
+  Status visit_facts(StepNo s) const {
     const PlanStep& step = p_.steps[s];
-    const auto check = [&](ValueId in, ValueId out, int64_t offset, const char* what) -> Status {
+    const auto check = [&](ValueNo in, ValueNo out, int64_t offset, const char* what) -> Status {
       if (!known_id(in) || read_in_[in] != s || !known_id(out) || a_.producer[out] != s) {
         return invalid(
             absl::StrCat(what, " of ", label(in), " and ", label(out), ", which are not its input and output"));
@@ -185,7 +185,7 @@ class Analyser {
       if (offset < 0) return invalid(absl::StrCat(what, " of ", label(in), " and ", label(out), " at offset ", offset));
       return {};
     };
-    const auto fits = [&](ValueId inner, ValueId outer, int64_t offset) -> Status {
+    const auto fits = [&](ValueNo inner, ValueNo outer, int64_t offset) -> Status {
       const int64_t bytes = p_.values[inner].bytes, room = p_.values[outer].bytes;
       if (bytes == kUnknownSize || room == kUnknownSize || (offset <= room && bytes <= room - offset)) return {};
       return invalid(absl::StrCat(label(inner), " of ", bytes, " bytes at offset ", offset, " leaves ", label(outer),
@@ -205,7 +205,7 @@ class Analyser {
 
   const PlanProblem& p_;
   Analysis a_;
-  std::vector<StepId> read_in_;  // the step whose reads were last seen to hold the value
+  std::vector<StepNo> read_in_;  // the step whose reads were last seen to hold the value
 };
 
 }  // namespace

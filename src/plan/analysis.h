@@ -13,12 +13,12 @@ constexpr int64_t kMostBytes = int64_t{1} << 60;  // of one problem, so that sum
 
 struct Analysis {
   int lanes = 1;
-  std::vector<StepId> producer;     // kNone for weights, inputs and values that no step writes
-  std::vector<StepId> first, last;  // over reads and writes; kNone if untouched
-  std::vector<StepId> clock;        // steps x lanes; empty with one lane
+  std::vector<StepNo> producer;     // kNoId for weights, inputs and values that no step writes
+  std::vector<StepNo> first, last;  // over reads and writes; kNoId if untouched
+  std::vector<StepNo> clock;        // steps x lanes; empty with one lane
 
   // The last step of `lane` that is surely over when step `s` starts.
-  StepId known(StepId s, int lane) const { return lanes == 1 ? s - 1 : clock[static_cast<size_t>(s) * lanes + lane]; }
+  StepNo known(StepNo s, int lane) const { return lanes == 1 ? s - 1 : clock[static_cast<size_t>(s) * lanes + lane]; }
 };
 
 StatusOr<Analysis> analyse(const PlanProblem& problem);

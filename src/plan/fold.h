@@ -13,7 +13,7 @@ struct Folding {
   const Analysis& analysis;
   Storages& storages;
   Plan& plan;
-  std::vector<uint8_t> is_view;  // by ValueId: an output whose view is honoured, which its step does not write
+  std::vector<uint8_t> is_view;  // by ValueNo: an output whose view is honoured, which its step does not write
 };
 
 // Honours a view unless an output would share bytes with anything that is not wholly its own, a value that escapes

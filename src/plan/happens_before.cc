@@ -20,13 +20,13 @@ StatusOr<HappensBefore> HappensBefore::of(const PlanProblem& problem) {
     order.words_ = (n + 63) / 64;
     order.bits_.assign(n * order.words_, 0);
   }
-  std::map<int32_t, StepId> signaller, lane_end;
+  std::map<int32_t, StepNo> signaller, lane_end;
   for (size_t b = 0; b < n; ++b) {
     const PlanStep& step = problem.steps[b];
     if (step.lane < 0 || step.lane >= problem.lanes) {
       return invalid(absl::StrCat("unknown id: ", step_label(problem, b), " is on lane ", step.lane));
     }
-    const auto follow = [&](StepId a) {
+    const auto follow = [&](StepNo a) {
       if (problem.lanes == 1) return;
       for (size_t w = 0; w < order.words_; ++w) order.bits_[b * order.words_ + w] |= order.bits_[a * order.words_ + w];
       order.bits_[b * order.words_ + a / 64] |= uint64_t{1} << (a % 64);
@@ -41,11 +41,11 @@ StatusOr<HappensBefore> HappensBefore::of(const PlanProblem& problem) {
       follow(it->second);
     }
     for (const int32_t n : step.signals) {
-      if (!signaller.emplace(n, static_cast<StepId>(b)).second) {
+      if (!signaller.emplace(n, static_cast<StepNo>(b)).second) {
         return invalid(absl::StrCat("unknown id: notification ", n, " is given twice"));
       }
     }
-    lane_end[step.lane] = static_cast<StepId>(b);
+    lane_end[step.lane] = static_cast<StepNo>(b);
   }
   return order;
 }

@@ -14,7 +14,7 @@ class HappensBefore {
   // Fails if a step's lane or notifications make no sense.
   static StatusOr<HappensBefore> of(const PlanProblem& problem);
 
-  bool operator()(StepId a, StepId b) const {  // step a is over before step b begins, in every run
+  bool operator()(StepNo a, StepNo b) const {  // step a is over before step b begins, in every run
     if (lanes_ == 1) return a < b;
     return (bits_[b * words_ + a / 64] >> (a % 64)) & 1u;
   }

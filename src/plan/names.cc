@@ -69,7 +69,7 @@ std::string label(char sigil, const std::vector<T>& all, int32_t id) {
 }
 }  // namespace
 
-std::string value_label(const PlanProblem& problem, ValueId id) { return label('%', problem.values, id); }
-std::string step_label(const PlanProblem& problem, StepId id) { return label('#', problem.steps, id); }
+std::string value_label(const PlanProblem& problem, ValueNo id) { return label('%', problem.values, id); }
+std::string step_label(const PlanProblem& problem, StepNo id) { return label('#', problem.steps, id); }
 
 }  // namespace forethought

@@ -10,7 +10,7 @@ namespace forethought {
 const char* name(Role role);
 const char* name(ArenaKind arena);
 const char* name(Place place);
-std::string value_label(const PlanProblem& problem, ValueId id);  // "%12 conv1_out"; any id is accepted
-std::string step_label(const PlanProblem& problem, StepId id);    // "#3 Conv"
+std::string value_label(const PlanProblem& problem, ValueNo id);  // "%12 conv1_out"; any id is accepted
+std::string step_label(const PlanProblem& problem, StepNo id);    // "#3 Conv"
 
 }  // namespace forethought

@@ -13,7 +13,7 @@ class OverwriteChooser {
   explicit OverwriteChooser(Folding& f) : f_(f), st_(f.storages), taken_(f.problem.values.size()) {}
 
   void run() {
-    for (StepId s = 0; static_cast<size_t>(s) < f_.problem.steps.size(); ++s) {
+    for (StepNo s = 0; static_cast<size_t>(s) < f_.problem.steps.size(); ++s) {
       const PlanStep& step = f_.problem.steps[s];
       for (size_t i = 0; i < step.may_overwrite.size(); ++i) {
         const OverwriteFact& fact = step.may_overwrite[i];
@@ -26,33 +26,33 @@ class OverwriteChooser {
   }
 
  private:
-  const PlanValue& value(ValueId v) const { return f_.problem.values[v]; }
+  const PlanValue& value(ValueNo v) const { return f_.problem.values[v]; }
 
-  bool overlap(ValueId a, int64_t a_offset, ValueId b, int64_t b_offset) const {
+  bool overlap(ValueNo a, int64_t a_offset, ValueNo b, int64_t b_offset) const {
     return a_offset < b_offset + value(b).bytes && b_offset < a_offset + value(a).bytes;
   }
 
   // Nothing but this one read of the input still needs its bytes, and the output fits into them.
-  bool legal(StepId s, const PlanStep& step, const OverwriteFact& fact) {
+  bool legal(StepNo s, const PlanStep& step, const OverwriteFact& fact) {
     const int64_t bytes = value(fact.in).bytes;
     if (bytes <= 0 || value(fact.out).bytes <= 0 || value(fact.out).bytes > bytes) return false;
     if (value(fact.in).role != Role::execution || f_.is_view[fact.out]) return false;
     if (value(fact.out).role != Role::execution && value(fact.out).role != Role::output) return false;
     const Storages::Spot in = st_.find(fact.in);
     if (st_.arena(in.root) != ArenaKind::slab && st_.arena(in.root) != ArenaKind::output) return false;
-    const auto overlaps_input = [&](ValueId v) {
+    const auto overlaps_input = [&](ValueNo v) {
       const Storages::Spot spot = st_.find(v);
       return spot.root == in.root && overlap(v, spot.offset, fact.in, in.offset);
     };
     if (std::count_if(step.reads.begin(), step.reads.end(), overlaps_input) != 1) return false;
     if (std::any_of(step.writes.begin(), step.writes.end(), overlaps_input)) return false;
     if (st_.dead_before(in.root, s)) return true;
-    return st_.all_members(in.root, kMembersLookedAt, [&](ValueId m, int64_t offset) {
+    return st_.all_members(in.root, kMembersLookedAt, [&](ValueNo m, int64_t offset) {
       return !overlap(m, offset, fact.in, in.offset) || st_.value_dead_before(m, s);
     });
   }
 
-  bool share(StepId s, const OverwriteFact& fact) {
+  bool share(StepNo s, const OverwriteFact& fact) {
     const Storages::Spot in = st_.find(fact.in), out = st_.find(fact.out);
     if (in.root == out.root) return false;
     const bool out_is_free = st_.arena(out.root) == ArenaKind::slab && out.root == fact.out && st_.first(out.root) == s;
@@ -67,7 +67,7 @@ class OverwriteChooser {
     if (arena != ArenaKind::slab && arena != ArenaKind::output) return false;
     if (st_.arena(in.root) != ArenaKind::slab || !st_.covers(fact.in, in)) return false;
     if (value(fact.in).bytes > value(fact.out).bytes || out.offset % st_.alignment(in.root) != 0) return false;
-    const bool vacant = st_.all_members(out.root, kMembersLookedAt, [&](ValueId m, int64_t offset) {
+    const bool vacant = st_.all_members(out.root, kMembersLookedAt, [&](ValueNo m, int64_t offset) {
       return !overlap(m, offset, fact.out, out.offset) || f_.analysis.first[m] >= s;
     });
     if (!vacant || !worth_it(out.root, in.root, false)) return false;
@@ -76,9 +76,9 @@ class OverwriteChooser {
   }
 
   // Whether `child` may join `parent` without raising the most bytes live at one step; leaves the profile as decided.
-  bool worth_it(ValueId parent, ValueId child, bool whole) {
+  bool worth_it(ValueNo parent, ValueNo child, bool whole) {
     const int64_t room = st_.rounded(parent), bytes = st_.rounded(child);
-    const StepId born = st_.first(parent), dead = st_.last(parent);
+    const StepNo born = st_.first(parent), dead = st_.last(parent);
     const auto apply = [&](int64_t sign) {
       st_.profile().add(st_.first(child), st_.last(child), -sign * bytes);
       if (st_.arena(parent) != ArenaKind::slab) return;

@@ -39,7 +39,7 @@ Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth) 
   const auto later = std::greater<std::pair<int32_t, int32_t>>();
   for (const int32_t i : by_birth) {
     const PackItem& item = p.items[i];
-    int32_t found = kNone;
+    int32_t found = kNoId;
     if (p.lanes == 1) {
       while (!dying.empty() && dying.front().first < item.first) {
         std::pop_heap(dying.begin(), dying.end(), later);
@@ -52,12 +52,12 @@ Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth) 
     } else {
       for (size_t s = 0; s < slots.size(); ++s) {
         const bool fits = slots[s].size >= item.size && slots[s].offset % item.alignment == 0;
-        if (fits && (found == kNone || slots[s].size < slots[found].size) && p.over_before(slots[s].tenant, i)) {
+        if (fits && (found == kNoId || slots[s].size < slots[found].size) && p.over_before(slots[s].tenant, i)) {
           found = static_cast<int32_t>(s);
         }
       }
     }
-    if (found == kNone) {
+    if (found == kNoId) {
       found = static_cast<int32_t>(slots.size());
       const int64_t a = item.alignment, offset = (packing.height + a - 1) / a * a;
       slots.push_back({offset, item.size, i});

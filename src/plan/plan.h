@@ -8,36 +8,36 @@
 
 namespace forethought {
 
-// slab: the execution arena. input, output, weights: the buffer number `Placement::index` of that kind. side: a counted
-// buffer of its own, number `index` (the id of its root). none: an object, or a value that no step touches.
+// slab: the execution arena. input, output, weights: the buffer number `ValuePlace::index` of that kind. side: a
+// counted buffer of its own, number `index` (the id of its root). none: an object, or a value that no step touches.
 enum class ArenaKind : uint8_t { none, slab, input, output, weights, side };
 
-// How a value came to its bytes, relative to `Placement::partner`.
+// How a value came to its bytes, relative to `ValuePlace::partner`.
 // own: a buffer for itself. view: an honoured alias of the partner. over: written in place over the partner.
 // under: the partner is later written in place over it. inside: born in its window of the partner.
 enum class Place : uint8_t { own, view, over, under, inside };
 
-struct Placement {
+struct ValuePlace {
   Role role = Role::execution;
   ArenaKind arena = ArenaKind::none;
   Place place = Place::own;
-  int32_t index = kNone;       // which buffer of the arena; kNone in the slab
-  ValueId root = kNone;        // the value that owns the bytes; itself unless it lives in another's
-  ValueId partner = kNone;     // see Place
-  ValueId overwrites = kNone;  // the value whose bytes it takes in place
+  int32_t index = kNoId;       // which buffer of the arena; kNoId in the slab
+  ValueNo root = kNoId;        // the value that owns the bytes; itself unless it lives in another's
+  ValueNo partner = kNoId;     // see Place
+  ValueNo overwrites = kNoId;  // the value whose bytes it takes in place
   int64_t offset_in_root = 0;
   int64_t offset = 0;                            // within the buffer
   int64_t bytes = 0;                             // or kUnknownSize
-  StepId first_step = kNone, last_step = kNone;  // of the value's own accesses; kNone if no step touches it
-  bool operator==(const Placement&) const = default;
+  StepNo first_step = kNoId, last_step = kNoId;  // of the value's own accesses; kNoId if no step touches it
+  bool operator==(const ValuePlace&) const = default;
 };
 
 struct Plan {
-  std::vector<Placement> values;  // by ValueId
+  std::vector<ValuePlace> values;  // by ValueNo
 
   // Which facts of each step hold, in the order of the step's lists; those of all steps follow one another.
   std::vector<uint8_t> aliases, overwrites, windows;
-  std::vector<uint32_t> first_alias, first_overwrite, first_window;  // by StepId, with one entry more at the end
+  std::vector<uint32_t> first_alias, first_overwrite, first_window;  // by StepNo, with one entry more at the end
 
   int64_t naive = 0;        // bytes with one buffer for each value that is not kept outside the slab
   int64_t lower_bound = 0;  // the most bytes live at one step, with views, overwrites and windows as decided
@@ -46,9 +46,9 @@ struct Plan {
   int64_t side_values = 0;  // buffers kept in the side arena
   bool operator==(const Plan&) const = default;
 
-  bool alias_honoured(StepId s, size_t i) const { return aliases[first_alias[s] + i] != 0; }
-  bool overwrite_honoured(StepId s, size_t i) const { return overwrites[first_overwrite[s] + i] != 0; }
-  bool window_honoured(StepId s, size_t i) const { return windows[first_window[s] + i] != 0; }
+  bool alias_honoured(StepNo s, size_t i) const { return aliases[first_alias[s] + i] != 0; }
+  bool overwrite_honoured(StepNo s, size_t i) const { return overwrites[first_overwrite[s] + i] != 0; }
+  bool window_honoured(StepNo s, size_t i) const { return windows[first_window[s] + i] != 0; }
 };
 
 }  // namespace forethought

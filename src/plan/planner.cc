@@ -42,25 +42,25 @@ bool in_slab_by_itself(const PlanValue& v) {
 int64_t naive_bytes(const PlanProblem& p, const Analysis& a) {
   int64_t sum = 0;
   for (size_t v = 0; v < p.values.size(); ++v) {
-    if (a.first[v] == kNone || !in_slab_by_itself(p.values[v])) continue;
+    if (a.first[v] == kNoId || !in_slab_by_itself(p.values[v])) continue;
     sum += static_cast<int64_t>(round_up(static_cast<size_t>(p.values[v].bytes), p.granule));
   }
   return sum;
 }
 
 // The roots that the slab holds, in order of their ids.
-std::vector<ValueId> slab_roots(const PlanProblem& p, Storages& st) {
-  std::vector<ValueId> roots;
-  for (ValueId v = 0; static_cast<size_t>(v) < p.values.size(); ++v) {
+std::vector<ValueNo> slab_roots(const PlanProblem& p, Storages& st) {
+  std::vector<ValueNo> roots;
+  for (ValueNo v = 0; static_cast<size_t>(v) < p.values.size(); ++v) {
     if (st.arena(v) == ArenaKind::slab && st.find(v).root == v && st.rounded(v) > 0) roots.push_back(v);
   }
   return roots;
 }
 
 // Sums what is live at each step of the list; the heaviest step gives the bound, and how much of it is rounding.
-void find_bound(const PlanProblem& p, const Storages& st, const std::vector<ValueId>& roots, Plan& plan) {
+void find_bound(const PlanProblem& p, const Storages& st, const std::vector<ValueNo>& roots, Plan& plan) {
   std::vector<int64_t> live(p.steps.size() + 1), rounding(p.steps.size() + 1);
-  for (const ValueId r : roots) {
+  for (const ValueNo r : roots) {
     const int64_t bytes = st.rounded(r), extra = bytes - st.bytes(r);
     live[st.first(r)] += bytes, live[st.last(r) + 1] -= bytes;
     rounding[st.first(r)] += extra, rounding[st.last(r) + 1] -= extra;
@@ -72,12 +72,12 @@ void find_bound(const PlanProblem& p, const Storages& st, const std::vector<Valu
   }
 }
 
-PackProblem to_pack(const PlanProblem& p, const Storages& st, const std::vector<ValueId>& roots, int64_t bound) {
+PackProblem to_pack(const PlanProblem& p, const Storages& st, const std::vector<ValueNo>& roots, int64_t bound) {
   PackProblem pack;
   pack.lanes = p.lanes;
   pack.lower_bound = bound;
   pack.items.reserve(roots.size());
-  for (const ValueId r : roots) {
+  for (const ValueNo r : roots) {
     pack.items.push_back({st.rounded(r), st.first(r), st.last(r), std::max(st.alignment(r), p.granule)});
     for (int l = 0; p.lanes > 1 && l < p.lanes; ++l) {
       pack.last_on.push_back(st.last_on(r, l));
@@ -100,10 +100,10 @@ Packing stack(const PackProblem& pack) {
 
 void fill_in(const PlanProblem& p, const Analysis& a, Storages& st, const std::vector<int64_t>& root_offset,
              Plan& plan) {
-  for (ValueId v = 0; static_cast<size_t>(v) < p.values.size(); ++v) {
+  for (ValueNo v = 0; static_cast<size_t>(v) < p.values.size(); ++v) {
     const Storages::Spot spot = st.find(v);
     const PlanValue& value = p.values[v];
-    Placement& out = plan.values[v];
+    ValuePlace& out = plan.values[v];
     out.role = value.role == Role::execution && value.bytes == kUnknownSize ? Role::data_dependent : value.role;
     out.arena = st.arena(spot.root);
     out.place = st.place(v);
@@ -148,7 +148,7 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
     choose_overwrites(folding);
   }
   plan.naive = naive_bytes(problem, analysis);
-  const std::vector<ValueId> roots = slab_roots(problem, storages);
+  const std::vector<ValueNo> roots = slab_roots(problem, storages);
   find_bound(problem, storages, roots, plan);
   const PackProblem to_be_packed = to_pack(problem, storages, roots, plan.lower_bound);
   const Packing packing = effort == Effort::off ? stack(to_be_packed) : pack(to_be_packed, effort);

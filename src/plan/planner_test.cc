@@ -15,17 +15,17 @@ using testing::HasSubstr;
 // Builds problems in a few words; steps are on lane 0 unless said.
 struct Builder {
   PlanProblem p;
-  ValueId value(Role role, int64_t bytes, int32_t index = kNone) {
+  ValueNo value(Role role, int64_t bytes, int32_t index = kNoId) {
     PlanValue v;
     v.bytes = bytes;
     v.role = role;
     v.index = index;
     v.alignment = 4;
     p.values.push_back(v);
-    return static_cast<ValueId>(p.values.size()) - 1;
+    return static_cast<ValueNo>(p.values.size()) - 1;
   }
-  ValueId temp(int64_t bytes) { return value(Role::execution, bytes); }
-  PlanStep& step(std::vector<ValueId> reads, std::vector<ValueId> writes, int lane = 0) {
+  ValueNo temp(int64_t bytes) { return value(Role::execution, bytes); }
+  PlanStep& step(std::vector<ValueNo> reads, std::vector<ValueNo> writes, int lane = 0) {
     PlanStep s;
     s.reads = std::move(reads);
     s.writes = std::move(writes);
@@ -33,12 +33,12 @@ struct Builder {
     p.steps.push_back(std::move(s));
     return p.steps.back();
   }
-  PlanStep& relu(ValueId in, ValueId out, int lane = 0) {
+  PlanStep& relu(ValueNo in, ValueNo out, int lane = 0) {
     PlanStep& s = step({in}, {out}, lane);
     s.may_overwrite.push_back({out, in});
     return s;
   }
-  PlanStep& reshape(ValueId in, ValueId out) {
+  PlanStep& reshape(ValueNo in, ValueNo out) {
     PlanStep& s = step({in}, {out});
     s.aliases.push_back({out, in, 0});
     return s;
@@ -65,10 +65,10 @@ TEST(Planner, AnEmptyProblemHasAnEmptyPlan) {
 
 TEST(Planner, ChainOfOverwritesUsesOneBuffer) {
   Builder b;
-  ValueId v = b.value(Role::input, 1024, 0);
-  ValueId next = b.temp(1024);
+  ValueNo v = b.value(Role::input, 1024, 0);
+  ValueNo next = b.temp(1024);
   b.relu(v, next);
-  EXPECT_EQ(b.made().values[next].overwrites, kNone) << "an input is never overwritten";
+  EXPECT_EQ(b.made().values[next].overwrites, kNoId) << "an input is never overwritten";
   for (int i = 0; i < 10; ++i) v = next, b.relu(v, next = b.temp(1024));
   const Plan plan = b.made();
   EXPECT_EQ(plan.peak, 1024);
@@ -78,9 +78,9 @@ TEST(Planner, ChainOfOverwritesUsesOneBuffer) {
 
 TEST(Planner, ChainOfPlainStepsUsesTwoBuffers) {
   Builder b;
-  ValueId v = b.value(Role::input, 64, 0);
+  ValueNo v = b.value(Role::input, 64, 0);
   for (int i = 0; i < 10; ++i) {
-    const ValueId next = b.temp(1024);
+    const ValueNo next = b.temp(1024);
     b.step({v}, {next});
     v = next;
   }
@@ -91,15 +91,15 @@ TEST(Planner, ChainOfPlainStepsUsesTwoBuffers) {
 
 TEST(Planner, AThousandViewsOwnNothingAndPinTheirRoot) {
   Builder b;
-  const ValueId in = b.value(Role::input, 64, 0), root = b.temp(4096);
+  const ValueNo in = b.value(Role::input, 64, 0), root = b.temp(4096);
   b.step({in}, {root});
-  ValueId v = root;
+  ValueNo v = root;
   for (int i = 0; i < 1000; ++i) {
-    const ValueId next = b.temp(4096);
+    const ValueNo next = b.temp(4096);
     b.reshape(v, next);
     v = next;
   }
-  const ValueId other = b.temp(4096), sum = b.temp(64);
+  const ValueNo other = b.temp(4096), sum = b.temp(64);
   b.step({in}, {other});
   b.step({v, other}, {sum});
   const Plan plan = b.made();
@@ -110,13 +110,13 @@ TEST(Planner, AThousandViewsOwnNothingAndPinTheirRoot) {
 
 TEST(Planner, MalformedViewCyclesAreErrors) {
   Builder b;
-  const ValueId x = b.temp(64), y = b.temp(64), z = b.temp(64);
+  const ValueNo x = b.temp(64), y = b.temp(64), z = b.temp(64);
   b.reshape(x, y);
   b.reshape(y, z);
   b.reshape(z, x);
   EXPECT_THAT(b.refusal(), HasSubstr("cyclic views"));
   Builder self;
-  const ValueId v = self.temp(64);
+  const ValueNo v = self.temp(64);
   self.reshape(v, v);
   EXPECT_THAT(self.refusal(), HasSubstr("cyclic views"));
 }
@@ -125,13 +125,13 @@ TEST(Planner, MalformedViewCyclesAreErrors) {
 TEST(Planner, OutputsNeverShareBytesWithWhatIsNotTheirs) {
   for (const Role source : {Role::input, Role::weight, Role::output}) {
     Builder b;
-    const ValueId in = b.value(source, 256, 0), mid = b.temp(256);
-    const ValueId out = b.value(Role::output, 256, 1);
+    const ValueNo in = b.value(source, 256, 0), mid = b.temp(256);
+    const ValueNo out = b.value(Role::output, 256, 1);
     if (source == Role::output) b.step({b.value(Role::input, 4, 0)}, {in});
     b.reshape(in, mid);
     b.reshape(mid, out);
     const Plan plan = b.made();
-    const StepId last = static_cast<StepId>(b.p.steps.size()) - 1;
+    const StepNo last = static_cast<StepNo>(b.p.steps.size()) - 1;
     EXPECT_TRUE(plan.alias_honoured(last - 1, 0)) << name(source);
     EXPECT_FALSE(plan.alias_honoured(last, 0)) << name(source);
     EXPECT_EQ(plan.values[out].root, out);
@@ -141,8 +141,8 @@ TEST(Planner, OutputsNeverShareBytesWithWhatIsNotTheirs) {
 
 TEST(Planner, TheSourceOfAnOutputsViewIsBornInTheOutput) {
   Builder b;
-  const ValueId in = b.value(Role::input, 256, 0), mid = b.temp(256), flat = b.temp(256);
-  const ValueId out = b.value(Role::output, 256, 0), again = b.value(Role::output, 256, 1);
+  const ValueNo in = b.value(Role::input, 256, 0), mid = b.temp(256), flat = b.temp(256);
+  const ValueNo out = b.value(Role::output, 256, 0), again = b.value(Role::output, 256, 1);
   b.step({in}, {mid});
   b.reshape(mid, flat);
   b.reshape(flat, out);
@@ -157,7 +157,7 @@ TEST(Planner, TheSourceOfAnOutputsViewIsBornInTheOutput) {
 
 TEST(Planner, APartOfAValueIsNoOutputWithoutACopy) {
   Builder b;
-  const ValueId in = b.value(Role::input, 256, 0), mid = b.temp(256), out = b.value(Role::output, 64, 0);
+  const ValueNo in = b.value(Role::input, 256, 0), mid = b.temp(256), out = b.value(Role::output, 64, 0);
   b.step({in}, {mid});
   b.step({mid}, {out}).aliases.push_back({out, mid, 0});
   const Plan plan = b.made();
@@ -168,8 +168,8 @@ TEST(Planner, APartOfAValueIsNoOutputWithoutACopy) {
 // pitfalls: an input that is also an output is copied by a step, so that it is not the caller's memory.
 TEST(Planner, P1InputThatIsAlsoAnOutput) {
   Builder b;
-  const ValueId x = b.value(Role::input, 32, 0), t = b.value(Role::weight, 4, 0);
-  const ValueId y = b.value(Role::output, 32, 0), x_out = b.value(Role::output, 32, 1);
+  const ValueNo x = b.value(Role::input, 32, 0), t = b.value(Role::weight, 4, 0);
+  const ValueNo y = b.value(Role::output, 32, 0), x_out = b.value(Role::output, 32, 1);
   b.step({x, t}, {y}).may_overwrite.push_back({y, x});
   b.reshape(x, x_out);
   const Plan plan = b.made();
@@ -180,8 +180,8 @@ TEST(Planner, P1InputThatIsAlsoAnOutput) {
 // pitfalls: an output nobody reads keeps its bytes during its step.
 TEST(Planner, P2UnreadOutputHasBytesDuringItsStep) {
   Builder b;
-  const ValueId x = b.value(Role::input, 128, 0), v = b.temp(128), unread = b.temp(256);
-  const ValueId r = b.temp(128), y = b.value(Role::output, 128, 0);
+  const ValueNo x = b.value(Role::input, 128, 0), v = b.temp(128), unread = b.temp(256);
+  const ValueNo r = b.temp(128), y = b.value(Role::output, 128, 0);
   b.step({x}, {v, unread});
   b.relu(x, r);
   b.step({r, v}, {y});
@@ -195,8 +195,8 @@ TEST(Planner, P2UnreadOutputHasBytesDuringItsStep) {
 TEST(Planner, P4P5NoOverwriteWhileAnotherLaneReads) {
   Builder b;
   b.p.lanes = 2;
-  const ValueId x = b.value(Role::input, 64, 0), r = b.temp(64), a = b.temp(64), e = b.temp(64);
-  const ValueId y = b.value(Role::output, 64, 0);
+  const ValueNo x = b.value(Role::input, 64, 0), r = b.temp(64), a = b.temp(64), e = b.temp(64);
+  const ValueNo y = b.value(Role::output, 64, 0);
   b.relu(x, r).signals = {0};
   b.relu(r, a);
   PlanStep& exp = b.relu(r, e, 1);
@@ -220,9 +220,9 @@ TEST(Planner, LanesShareBytesOnlyAcrossAnEdge) {
   for (const bool edge : {false, true}) {
     Builder b;
     b.p.lanes = 2;
-    const ValueId x = b.value(Role::input, 64, 0);
-    const ValueId a = b.temp(1024), a2 = b.value(Role::output, 64, 0), c = b.temp(1024);
-    const ValueId c2 = b.value(Role::output, 64, 1);
+    const ValueNo x = b.value(Role::input, 64, 0);
+    const ValueNo a = b.temp(1024), a2 = b.value(Role::output, 64, 0), c = b.temp(1024);
+    const ValueNo c2 = b.value(Role::output, 64, 1);
     b.step({x}, {a});
     PlanStep& last_use = b.step({a}, {a2});
     if (edge) last_use.signals = {0};
@@ -235,8 +235,8 @@ TEST(Planner, LanesShareBytesOnlyAcrossAnEdge) {
 
 TEST(Planner, JoinsByPlacement) {
   Builder b;
-  const ValueId x = b.value(Role::input, 64, 0);
-  const ValueId p0 = b.temp(640), p1 = b.temp(320), all = b.temp(960), y = b.value(Role::output, 64, 0);
+  const ValueNo x = b.value(Role::input, 64, 0);
+  const ValueNo p0 = b.temp(640), p1 = b.temp(320), all = b.temp(960), y = b.value(Role::output, 64, 0);
   b.step({x}, {p0});
   b.step({x}, {p1});
   b.step({p0, p1}, {all}).windows = {{p0, all, 0}, {p1, all, 640}};
@@ -254,9 +254,9 @@ TEST(Planner, JoinsByPlacement) {
 
 TEST(Planner, JoinsIntoAnOutputAndIntoAJoin) {
   Builder b;
-  const ValueId x = b.value(Role::input, 64, 0);
-  const ValueId p0 = b.temp(64), p1 = b.temp(64), inner = b.temp(128), p2 = b.temp(64);
-  const ValueId y = b.value(Role::output, 192, 0);
+  const ValueNo x = b.value(Role::input, 64, 0);
+  const ValueNo p0 = b.temp(64), p1 = b.temp(64), inner = b.temp(128), p2 = b.temp(64);
+  const ValueNo y = b.value(Role::output, 192, 0);
   b.step({x}, {p0});
   b.step({x}, {p1});
   b.step({p0, p1}, {inner}).windows = {{p0, inner, 0}, {p1, inner, 64}};
@@ -271,9 +271,9 @@ TEST(Planner, JoinsIntoAnOutputAndIntoAJoin) {
 // A window would keep a large output alive from the birth of a small, early input on.
 TEST(Planner, RefusesAWindowThatRaisesTheBound) {
   Builder b;
-  const ValueId x = b.value(Role::input, 64, 0);
-  const ValueId early = b.temp(64), big = b.temp(4096), small = b.temp(64), late = b.temp(1984), all = b.temp(2048);
-  const ValueId y = b.value(Role::output, 64, 0);
+  const ValueNo x = b.value(Role::input, 64, 0);
+  const ValueNo early = b.temp(64), big = b.temp(4096), small = b.temp(64), late = b.temp(1984), all = b.temp(2048);
+  const ValueNo y = b.value(Role::output, 64, 0);
   b.step({x}, {early});
   b.step({x}, {big});
   b.step({big}, {small});
@@ -289,8 +289,8 @@ TEST(Planner, RefusesAWindowThatRaisesTheBound) {
 // Relu before a join: the input of an overwrite is born where the output has its window.
 TEST(Planner, OverwritesReachIntoWindows) {
   Builder b;
-  const ValueId x = b.value(Role::input, 64, 0);
-  const ValueId c = b.temp(640), r = b.temp(640), d = b.temp(320), all = b.temp(960), y = b.value(Role::output, 64, 0);
+  const ValueNo x = b.value(Role::input, 64, 0);
+  const ValueNo c = b.temp(640), r = b.temp(640), d = b.temp(320), all = b.temp(960), y = b.value(Role::output, 64, 0);
   b.step({x}, {c});
   b.relu(c, r);
   b.step({x}, {d});
@@ -304,8 +304,8 @@ TEST(Planner, OverwritesReachIntoWindows) {
 
 TEST(Planner, NoOverwriteOfWhatIsStillNeeded) {
   Builder b;
-  const ValueId x = b.value(Role::input, 256, 0), t = b.temp(256), view = b.temp(128), r = b.temp(256);
-  const ValueId twice = b.temp(256), larger = b.temp(512), y = b.value(Role::output, 64, 0);
+  const ValueNo x = b.value(Role::input, 256, 0), t = b.temp(256), view = b.temp(128), r = b.temp(256);
+  const ValueNo twice = b.temp(256), larger = b.temp(512), y = b.value(Role::output, 64, 0);
   b.step({x}, {t});
   b.step({t}, {view}).aliases.push_back({view, t, 128});
   b.relu(t, r);  // the view is read later
@@ -321,8 +321,8 @@ TEST(Planner, NoOverwriteOfWhatIsStillNeeded) {
 
 TEST(Planner, PiecesOfASplitAreOverwrittenOneByOne) {
   Builder b;
-  const ValueId x = b.value(Role::input, 256, 0), t = b.temp(256), s0 = b.temp(128), s1 = b.temp(128);
-  const ValueId r0 = b.temp(128), r1 = b.temp(128), y = b.value(Role::output, 64, 0);
+  const ValueNo x = b.value(Role::input, 256, 0), t = b.temp(256), s0 = b.temp(128), s1 = b.temp(128);
+  const ValueNo r0 = b.temp(128), r1 = b.temp(128), y = b.value(Role::output, 64, 0);
   b.step({x}, {t});
   b.step({t}, {s0, s1}).aliases = {{s0, t, 0}, {s1, t, 128}};
   b.relu(s0, r0);
@@ -335,9 +335,9 @@ TEST(Planner, PiecesOfASplitAreOverwrittenOneByOne) {
 
 TEST(Planner, UnknownSizesDoNotSpoilTheRest) {
   Builder b;
-  const ValueId x = b.value(Role::input, 64, 0), a = b.temp(1024), hits = b.temp(kUnknownSize);
-  const ValueId flat = b.temp(kUnknownSize), list = b.value(Role::object, 0), kept = b.value(Role::data_dependent, 512);
-  const ValueId c = b.temp(1024), y = b.value(Role::output, kUnknownSize, 0);
+  const ValueNo x = b.value(Role::input, 64, 0), a = b.temp(1024), hits = b.temp(kUnknownSize);
+  const ValueNo flat = b.temp(kUnknownSize), list = b.value(Role::object, 0), kept = b.value(Role::data_dependent, 512);
+  const ValueNo c = b.temp(1024), y = b.value(Role::output, kUnknownSize, 0);
   b.step({x}, {a});
   b.step({a}, {hits});
   b.reshape(hits, flat);
@@ -358,8 +358,8 @@ TEST(Planner, UnknownSizesDoNotSpoilTheRest) {
 
 TEST(Planner, AnEscapingViewTakesItsSourceToTheSideArena) {
   Builder b;
-  const ValueId x = b.value(Role::input, 64, 0), t = b.temp(256), view = b.value(Role::data_dependent, 256);
-  const ValueId of_input = b.value(Role::data_dependent, 64), list = b.value(Role::object, 0);
+  const ValueNo x = b.value(Role::input, 64, 0), t = b.temp(256), view = b.value(Role::data_dependent, 256);
+  const ValueNo of_input = b.value(Role::data_dependent, 64), list = b.value(Role::object, 0);
   b.step({x}, {t});
   b.reshape(t, view);
   b.reshape(x, of_input);
@@ -372,8 +372,8 @@ TEST(Planner, AnEscapingViewTakesItsSourceToTheSideArena) {
 
 TEST(Planner, ScratchLivesDuringItsStepOnly) {
   Builder b;
-  const ValueId x = b.value(Role::input, 64, 0), w1 = b.value(Role::scratch, 2048), a = b.temp(128);
-  const ValueId w2 = b.value(Role::scratch, 2048), y = b.value(Role::output, 64, 0);
+  const ValueNo x = b.value(Role::input, 64, 0), w1 = b.value(Role::scratch, 2048), a = b.temp(128);
+  const ValueNo w2 = b.value(Role::scratch, 2048), y = b.value(Role::output, 64, 0);
   b.step({x}, {a, w1});
   b.step({a}, {y, w2});
   EXPECT_EQ(b.made().peak, 2048 + 128);
@@ -381,7 +381,7 @@ TEST(Planner, ScratchLivesDuringItsStepOnly) {
 
 TEST(Planner, AlignmentIsOfTheAddressAndPaddingIsCounted) {
   Builder b;
-  const ValueId x = b.value(Role::input, 64, 0), a = b.temp(65), c = b.temp(64), view = b.temp(32);
+  const ValueNo x = b.value(Role::input, 64, 0), a = b.temp(65), c = b.temp(64), view = b.temp(32);
   b.p.values[c].alignment = 256;
   b.p.values[view].alignment = 64;
   b.step({x}, {a});
@@ -397,7 +397,7 @@ TEST(Planner, AlignmentIsOfTheAddressAndPaddingIsCounted) {
 
 TEST(Planner, EmptyTensorsTakeNoBytes) {
   Builder b;
-  const ValueId x = b.value(Role::input, 0, 0), a = b.temp(0), c = b.temp(0), y = b.value(Role::output, 0, 0);
+  const ValueNo x = b.value(Role::input, 0, 0), a = b.temp(0), c = b.temp(0), y = b.value(Role::output, 0, 0);
   b.relu(x, a);
   b.step({a, a}, {c}).windows = {{a, c, 0}, {a, c, 0}};
   b.reshape(c, y);
@@ -406,8 +406,8 @@ TEST(Planner, EmptyTensorsTakeNoBytes) {
 
 TEST(Planner, OffSharesNothing) {
   Builder b;
-  const ValueId x = b.value(Role::input, 64, 0), a = b.temp(100), c = b.temp(100), d = b.temp(100);
-  const ValueId y = b.value(Role::output, 100, 0);
+  const ValueNo x = b.value(Role::input, 64, 0), a = b.temp(100), c = b.temp(100), d = b.temp(100);
+  const ValueNo y = b.value(Role::output, 100, 0);
   b.step({x}, {a});
   b.relu(a, c);
   b.reshape(c, d);
@@ -475,7 +475,7 @@ TEST(Planner, RefusesMalformedProblems) {
   };
   for (const Case& c : cases) {
     Builder b;
-    const ValueId x = b.value(Role::input, 64, 0), a = b.temp(64), d = b.temp(64), y = b.value(Role::output, 64, 0);
+    const ValueNo x = b.value(Role::input, 64, 0), a = b.temp(64), d = b.temp(64), y = b.value(Role::output, 64, 0);
     b.step({x}, {a});
     b.step({a}, {d});
     b.step({d}, {y});

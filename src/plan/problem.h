@@ -7,9 +7,9 @@
 
 namespace forethought {
 
-using ValueId = int32_t;  // index into PlanProblem::values
-using StepId = int32_t;   // index into PlanProblem::steps
-constexpr int32_t kNone = -1;
+using ValueNo = int32_t;  // index into PlanProblem::values
+using StepNo = int32_t;   // index into PlanProblem::steps
+constexpr int32_t kNoId = -1;
 constexpr int64_t kUnknownSize = -1;  // a size that only the run tells
 
 // weight, input and output: owned outside the slab; `PlanValue::index` numbers them within their kind.
@@ -23,29 +23,29 @@ struct PlanValue {
   int64_t bytes = 0;        // or kUnknownSize
   uint32_t alignment = 64;  // a power of two that the value's address must be a multiple of
   Role role = Role::execution;
-  int32_t index = kNone;  // which weight, input or output of the graph it is
+  int32_t index = kNoId;  // which weight, input or output of the graph it is
 };
 
 // Output `out` is a view of input `in`, `byte_offset` bytes into it: no bytes move if the plan honours this, else the
 // step copies.
 struct AliasFact {
-  ValueId out = kNone, in = kNone;
+  ValueNo out = kNoId, in = kNoId;
   int64_t byte_offset = 0;
 };
 // The kernel may write `out` over `in`: element i of the output depends on no element of the input that is read later.
 struct OverwriteFact {
-  ValueId out = kNone, in = kNone;
+  ValueNo out = kNoId, in = kNoId;
 };
 // Input `in` may be born inside output `out` at `byte_offset`; the kernel then leaves that input alone.
 struct WindowFact {
-  ValueId in = kNone, out = kNone;
+  ValueNo in = kNoId, out = kNoId;
   int64_t byte_offset = 0;
 };
 
 struct PlanStep {
   std::string_view name;        // for reports only; not owned
-  std::vector<ValueId> reads;   // once for each time the step reads it
-  std::vector<ValueId> writes;  // outputs and scratch; each value is written by one step
+  std::vector<ValueNo> reads;   // once for each time the step reads it
+  std::vector<ValueNo> writes;  // outputs and scratch; each value is written by one step
   std::vector<AliasFact> aliases;
   std::vector<OverwriteFact> may_overwrite;  // in order of preference
   std::vector<WindowFact> windows;           // ascending in byte_offset

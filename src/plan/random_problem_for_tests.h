@@ -42,8 +42,8 @@ class RandomProblem {
     for (int i = 0; i < 2; ++i) readable_.push_back(add(Role::input, size(), i));
     for (int s = 0; s < o_.steps; ++s) add_step(s);
     int outputs = 0;
-    for (ValueId v = 4; v < static_cast<ValueId>(p_.values.size()); ++v) {
-      if (p_.values[v].role == Role::execution && (rng_.one_in(12) || v + 3 > static_cast<ValueId>(p_.values.size()))) {
+    for (ValueNo v = 4; v < static_cast<ValueNo>(p_.values.size()); ++v) {
+      if (p_.values[v].role == Role::execution && (rng_.one_in(12) || v + 3 > static_cast<ValueNo>(p_.values.size()))) {
         p_.values[v].role = Role::output;
         p_.values[v].index = outputs++;
       }
@@ -54,24 +54,24 @@ class RandomProblem {
  private:
   int64_t size() { return rng_.one_in(20) ? 0 : (rng_.below(40) + 1) * (rng_.one_in(3) ? 4 : 64); }
 
-  ValueId add(Role role, int64_t bytes, int32_t index = kNone) {
+  ValueNo add(Role role, int64_t bytes, int32_t index = kNoId) {
     PlanValue v;
     v.bytes = bytes;
     v.role = role;
     v.index = index;
     v.alignment = rng_.one_in(3) ? 4 : 64;
     p_.values.push_back(v);
-    producer_.push_back(kNone);
-    return static_cast<ValueId>(p_.values.size()) - 1;
+    producer_.push_back(kNoId);
+    return static_cast<ValueNo>(p_.values.size()) - 1;
   }
 
-  ValueId some_input() {
+  ValueNo some_input() {
     const int64_t n = static_cast<int64_t>(readable_.size());
     return readable_[rng_.one_in(10) ? rng_.below(n) : n - 1 - rng_.below(std::min<int64_t>(n, o_.reach))];
   }
 
-  ValueId write(PlanStep& step, int s, Role role, int64_t bytes) {
-    const ValueId v = add(role, bytes);
+  ValueNo write(PlanStep& step, int s, Role role, int64_t bytes) {
+    const ValueNo v = add(role, bytes);
     producer_[v] = s;
     step.writes.push_back(v);
     return v;
@@ -101,25 +101,25 @@ class RandomProblem {
   void compute(PlanStep& step, int s) {
     const int64_t in = p_.values[step.reads[0]].bytes;
     const int64_t bytes = o_.apart && rng_.one_in(25) ? kUnknownSize : in >= 0 && !rng_.one_in(3) ? in : size();
-    const ValueId out = write(step, s, Role::execution, bytes);
-    for (const ValueId r : step.reads) {
+    const ValueNo out = write(step, s, Role::execution, bytes);
+    for (const ValueNo r : step.reads) {
       if (o_.facts) step.may_overwrite.push_back({out, r});
     }
     readable_.push_back(out);
     if (rng_.one_in(6)) {  // a second output, seldom read
-      const ValueId second = write(step, s, Role::execution, size());
+      const ValueNo second = write(step, s, Role::execution, size());
       if (o_.facts) step.may_overwrite.push_back({second, step.reads.back()});
       if (rng_.one_in(2)) readable_.push_back(second);
     }
   }
 
   void view(PlanStep& step, int s) {
-    const ValueId in = step.reads[0];
+    const ValueNo in = step.reads[0];
     const int64_t bytes = p_.values[in].bytes;
     const int64_t whole = std::max<int64_t>(bytes, 0);
     const int64_t offset = rng_.one_in(2) ? 0 : whole / 2 / 4 * 4;
     const int64_t rest = whole - offset;
-    const ValueId out = write(step, s, Role::execution, bytes < 0 ? bytes : rng_.one_in(3) ? rest / 2 : rest);
+    const ValueNo out = write(step, s, Role::execution, bytes < 0 ? bytes : rng_.one_in(3) ? rest / 2 : rest);
     if (p_.values[in].role == Role::object) p_.values[out].bytes = size();
     step.aliases.push_back({out, in, offset});
     if (rng_.one_in(4)) step.may_overwrite.push_back({out, in});
@@ -130,12 +130,12 @@ class RandomProblem {
   void join(PlanStep& step, int s) {
     int64_t bytes = 0;
     std::vector<WindowFact> windows;
-    for (const ValueId r : step.reads) {
+    for (const ValueNo r : step.reads) {
       if (p_.values[r].bytes < 0 || p_.values[r].role == Role::object) continue;
-      windows.push_back({r, kNone, bytes});
+      windows.push_back({r, kNoId, bytes});
       bytes += p_.values[r].bytes;
     }
-    const ValueId out = write(step, s, Role::execution, bytes + (rng_.one_in(4) ? size() : 0));
+    const ValueNo out = write(step, s, Role::execution, bytes + (rng_.one_in(4) ? size() : 0));
     for (WindowFact& w : windows) w.out = out;
     if (rng_.one_in(3) && windows.size() > 1) windows.pop_back();
     step.windows = std::move(windows);
@@ -148,8 +148,8 @@ class RandomProblem {
       p_.steps[from].signals.push_back(notifications_);
       step.waits.push_back(notifications_++);
     };
-    for (const ValueId r : step.reads) {
-      if (producer_[r] != kNone) wait_for(producer_[r]);
+    for (const ValueNo r : step.reads) {
+      if (producer_[r] != kNoId) wait_for(producer_[r]);
     }
     if (s > 0 && rng_.one_in(5)) wait_for(static_cast<int>(rng_.below(s)));
   }
@@ -158,7 +158,7 @@ class RandomProblem {
   Random rng_;
   PlanProblem p_;
   std::vector<int> producer_;
-  std::vector<ValueId> readable_;
+  std::vector<ValueNo> readable_;
   int32_t notifications_ = 0;
 };
 

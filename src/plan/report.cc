@@ -13,9 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool same_bytes(const Placement& a, const Placement& b) {
+bool same_bytes(const ValuePlace& a, const ValuePlace& b) {
   if (a.arena == ArenaKind::none || a.arena != b.arena || a.index != b.index) return false;
-  const auto reaches = [](const Placement& x, const Placement& y) {  // x ends behind y's begin
+  const auto reaches = [](const ValuePlace& x, const ValuePlace& y) {  // x ends behind y's begin
     return x.bytes == kUnknownSize || x.offset + x.bytes > y.offset;
   };
   return a.bytes != 0 && b.bytes != 0 && reaches(a, b) && reaches(b, a);
@@ -24,9 +24,9 @@ bool same_bytes(const Placement& a, const Placement& b) {
 std::string bytes_text(int64_t bytes) { return bytes == kUnknownSize ? "known at run" : fmt::format("{} B", bytes); }
 
 // Why the value is where it is.
-std::string reason(const PlanProblem& p, const Plan& plan, ValueId v) {
-  const Placement& pl = plan.values[v];
-  const std::string partner = pl.partner == kNone ? "" : value_label(p, pl.partner);
+std::string reason(const PlanProblem& p, const Plan& plan, ValueNo v) {
+  const ValuePlace& pl = plan.values[v];
+  const std::string partner = pl.partner == kNoId ? "" : value_label(p, pl.partner);
   switch (pl.place) {
     case Place::view:
       return fmt::format("view of {}", partner);
@@ -41,7 +41,7 @@ std::string reason(const PlanProblem& p, const Plan& plan, ValueId v) {
   }
   switch (pl.arena) {
     case ArenaKind::none:
-      return pl.first_step == kNone ? "no step touches it" : "an object of the frame";
+      return pl.first_step == kNoId ? "no step touches it" : "an object of the frame";
     case ArenaKind::slab:
       return pl.role == Role::scratch ? "scratch of its step" : "bytes of its own";
     case ArenaKind::input:
@@ -56,34 +56,34 @@ std::string reason(const PlanProblem& p, const Plan& plan, ValueId v) {
   return "";
 }
 
-bool in_scope(const PlanStep& step, StepId s, const ReportScope& scope) {
-  if (scope.step != kNone) return s == scope.step;
-  if (scope.value == kNone) return true;
-  const auto has = [&](const std::vector<ValueId>& list) {
+bool in_scope(const PlanStep& step, StepNo s, const ReportScope& scope) {
+  if (scope.step != kNoId) return s == scope.step;
+  if (scope.value == kNoId) return true;
+  const auto has = [&](const std::vector<ValueNo>& list) {
     return std::find(list.begin(), list.end(), scope.value) != list.end();
   };
   return has(step.reads) || has(step.writes);
 }
 
-std::vector<ValueId> values_in_scope(const PlanProblem& p, const ReportScope& scope) {
-  std::vector<ValueId> chosen;
-  if (scope.value != kNone) {
+std::vector<ValueNo> values_in_scope(const PlanProblem& p, const ReportScope& scope) {
+  std::vector<ValueNo> chosen;
+  if (scope.value != kNoId) {
     if (scope.value >= 0 && static_cast<size_t>(scope.value) < p.values.size()) chosen.push_back(scope.value);
-  } else if (scope.step != kNone) {
+  } else if (scope.step != kNoId) {
     if (scope.step < 0 || static_cast<size_t>(scope.step) >= p.steps.size()) return chosen;
     chosen = p.steps[scope.step].reads;
     chosen.insert(chosen.end(), p.steps[scope.step].writes.begin(), p.steps[scope.step].writes.end());
     std::sort(chosen.begin(), chosen.end());
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
   } else {
-    for (size_t v = 0; v < p.values.size(); ++v) chosen.push_back(static_cast<ValueId>(v));
+    for (size_t v = 0; v < p.values.size(); ++v) chosen.push_back(static_cast<ValueNo>(v));
   }
   return chosen;
 }
 
 // Calls f(kind, from, to, offset, honoured) for the facts of a step.
 template <typename F>
-void each_fact(const PlanProblem& p, const Plan& plan, StepId s, F&& f) {
+void each_fact(const PlanProblem& p, const Plan& plan, StepNo s, F&& f) {
   const PlanStep& step = p.steps[s];
   for (size_t i = 0; i < step.aliases.size(); ++i) {
     f("view", step.aliases[i].out, step.aliases[i].in, step.aliases[i].byte_offset, plan.alias_honoured(s, i));
@@ -96,7 +96,7 @@ void each_fact(const PlanProblem& p, const Plan& plan, StepId s, F&& f) {
   }
 }
 
-std::string list_text(const PlanProblem& p, const std::vector<ValueId>& ids, size_t most) {
+std::string list_text(const PlanProblem& p, const std::vector<ValueNo>& ids, size_t most) {
   std::string s;
   for (size_t i = 0; i < ids.size() && i < most; ++i) s += (i ? ", " : "") + value_label(p, ids[i]);
   if (ids.size() > most) s += fmt::format(" and {} more", ids.size() - most);
@@ -105,11 +105,11 @@ std::string list_text(const PlanProblem& p, const std::vector<ValueId>& ids, siz
 
 }  // namespace
 
-std::vector<ValueId> sharers(const Plan& plan, ValueId value) {
-  std::vector<ValueId> found;
+std::vector<ValueNo> sharers(const Plan& plan, ValueNo value) {
+  std::vector<ValueNo> found;
   for (size_t v = 0; v < plan.values.size(); ++v) {
-    if (static_cast<ValueId>(v) != value && same_bytes(plan.values[v], plan.values[value])) {
-      found.push_back(static_cast<ValueId>(v));
+    if (static_cast<ValueNo>(v) != value && same_bytes(plan.values[v], plan.values[value])) {
+      found.push_back(static_cast<ValueNo>(v));
     }
   }
   return found;
@@ -125,27 +125,27 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
       plan.lower_bound ? static_cast<double>(plan.peak) / static_cast<double>(plan.lower_bound) : 1.0, plan.padding,
       plan.side_values);
   for (size_t i = 0; i < p.steps.size(); ++i) {
-    const StepId s = static_cast<StepId>(i);
+    const StepNo s = static_cast<StepNo>(i);
     const PlanStep& step = p.steps[i];
     if (!in_scope(step, s, scope)) continue;
     fmt::format_to(to, "step {} lane {}: {} -> {}\n", step_label(p, s), step.lane, list_text(p, step.reads, 16),
                    list_text(p, step.writes, 16));
     for (const int32_t n : step.waits) fmt::format_to(to, "    waits for notification {}\n", n);
     for (const int32_t n : step.signals) fmt::format_to(to, "    gives notification {}\n", n);
-    each_fact(p, plan, s, [&](const char* kind, ValueId a, ValueId b, int64_t offset, bool honoured) {
+    each_fact(p, plan, s, [&](const char* kind, ValueNo a, ValueNo b, int64_t offset, bool honoured) {
       fmt::format_to(to, "    {} {} of {} at {}: {}\n", kind, value_label(p, a), value_label(p, b), offset,
                      honoured ? "honoured" : "refused");
     });
   }
-  for (const ValueId v : values_in_scope(p, scope)) {
-    const Placement& pl = plan.values[v];
+  for (const ValueNo v : values_in_scope(p, scope)) {
+    const ValuePlace& pl = plan.values[v];
     fmt::format_to(to, "value {}: {}, {}", value_label(p, v), name(pl.role), name(pl.arena));
-    if (pl.index != kNone) fmt::format_to(to, " {}", pl.index);
+    if (pl.index != kNoId) fmt::format_to(to, " {}", pl.index);
     if (pl.arena != ArenaKind::none) fmt::format_to(to, " at {}, {}", pl.offset, bytes_text(pl.bytes));
-    if (pl.first_step != kNone) fmt::format_to(to, ", steps {}..{}", pl.first_step, pl.last_step);
+    if (pl.first_step != kNoId) fmt::format_to(to, ", steps {}..{}", pl.first_step, pl.last_step);
     if (pl.root != v) fmt::format_to(to, ", root {}", value_label(p, pl.root));
     fmt::format_to(to, "; {}", reason(p, plan, v));
-    const std::vector<ValueId> with = sharers(plan, v);
+    const std::vector<ValueNo> with = sharers(plan, v);
     if (!with.empty()) fmt::format_to(to, "; shares with {}", list_text(p, with, 8));
     fmt::format_to(to, "\n");
   }
@@ -157,7 +157,7 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
             {"peak", plan.peak},      {"padding", plan.padding}, {"side_values", plan.side_values},
             {"steps", Json::array()}, {"values", Json::array()}};
   for (size_t i = 0; i < p.steps.size(); ++i) {
-    const StepId s = static_cast<StepId>(i);
+    const StepNo s = static_cast<StepNo>(i);
     const PlanStep& step = p.steps[i];
     if (!in_scope(step, s, scope)) continue;
     Json entry{{"id", s},
@@ -168,13 +168,13 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
                {"waits", step.waits},
                {"signals", step.signals},
                {"facts", Json::array()}};
-    each_fact(p, plan, s, [&](const char* kind, ValueId a, ValueId b, int64_t offset, bool honoured) {
+    each_fact(p, plan, s, [&](const char* kind, ValueNo a, ValueNo b, int64_t offset, bool honoured) {
       entry["facts"].push_back({{"kind", kind}, {"of", a}, {"in", b}, {"offset", offset}, {"honoured", honoured}});
     });
     root["steps"].push_back(std::move(entry));
   }
-  for (const ValueId v : values_in_scope(p, scope)) {
-    const Placement& pl = plan.values[v];
+  for (const ValueNo v : values_in_scope(p, scope)) {
+    const ValuePlace& pl = plan.values[v];
     Json entry{{"id", v},
                {"name", p.values[v].name},
                {"role", name(pl.role)},

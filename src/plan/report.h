@@ -11,14 +11,14 @@ namespace forethought {
 
 // What a report covers: everything, or what belongs to one value or one step.
 struct ReportScope {
-  ValueId value = kNone;
-  StepId step = kNone;
+  ValueNo value = kNoId;
+  StepNo step = kNoId;
 };
 
 std::string to_text(const PlanProblem& problem, const Plan& plan, ReportScope scope = {});
 std::string to_json(const PlanProblem& problem, const Plan& plan, ReportScope scope = {});
 
 // The values that use bytes of `value` at any time, by id; without `value` itself.
-std::vector<ValueId> sharers(const Plan& plan, ValueId value);
+std::vector<ValueNo> sharers(const Plan& plan, ValueNo value);
 
 }  // namespace forethought

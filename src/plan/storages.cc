@@ -38,8 +38,8 @@ Storages::Storages(const PlanProblem& problem, const Analysis& analysis)
   parent_.resize(n);
   std::iota(parent_.begin(), parent_.end(), 0);
   tail_ = parent_;
-  next_.assign(n, kNone);
-  partner_.assign(n, kNone);
+  next_.assign(n, kNoId);
+  partner_.assign(n, kNoId);
   shift_.assign(n, 0);
   bytes_.resize(n);
   first_ = analysis.first;
@@ -50,12 +50,12 @@ Storages::Storages(const PlanProblem& problem, const Analysis& analysis)
   for (size_t v = 0; v < n; ++v) {
     bytes_[v] = problem.values[v].bytes;
     alignment_[v] = problem.values[v].alignment;
-    arena_[v] = home_of(problem.values[v], first_[v] != kNone);
+    arena_[v] = home_of(problem.values[v], first_[v] != kNoId);
   }
   if (lanes_ > 1) collect_lanes();
   for (size_t v = 0; v < n; ++v) {  // an output is read by the caller after the last step
     if (problem.values[v].role != Role::output) continue;
-    last_[v] = std::numeric_limits<StepId>::max();
+    last_[v] = std::numeric_limits<StepNo>::max();
     if (lanes_ > 1) std::fill_n(value_last_on_.begin() + v * lanes_, lanes_, last_[v]);
   }
   last_on_ = value_last_on_;
@@ -63,11 +63,11 @@ Storages::Storages(const PlanProblem& problem, const Analysis& analysis)
 
 void Storages::collect_lanes() {
   const size_t n = problem_.values.size();
-  value_last_on_.assign(n * lanes_, kNone);
-  known_.assign(n * lanes_, std::numeric_limits<StepId>::max());
-  for (StepId s = 0; static_cast<size_t>(s) < problem_.steps.size(); ++s) {
+  value_last_on_.assign(n * lanes_, kNoId);
+  known_.assign(n * lanes_, std::numeric_limits<StepNo>::max());
+  for (StepNo s = 0; static_cast<size_t>(s) < problem_.steps.size(); ++s) {
     const PlanStep& step = problem_.steps[s];
-    const auto touch = [&](ValueId v) {
+    const auto touch = [&](ValueNo v) {
       value_last_on_[at(v, step.lane)] = s;
       for (int l = 0; l < lanes_; ++l) known_[at(v, l)] = std::min(known_[at(v, l)], analysis_.known(s, l));
     };
@@ -76,13 +76,13 @@ void Storages::collect_lanes() {
   }
 }
 
-Storages::Spot Storages::find(ValueId v) {
-  ValueId root = v;
+Storages::Spot Storages::find(ValueNo v) {
+  ValueNo root = v;
   int64_t offset = 0;
   while (parent_[root] != root) offset += shift_[root], root = parent_[root];
   const Spot spot{root, offset};
   while (parent_[v] != root && v != root) {
-    const ValueId up = parent_[v];
+    const ValueNo up = parent_[v];
     const int64_t step = shift_[v];
     parent_[v] = root;
     shift_[v] = offset;
@@ -92,32 +92,32 @@ Storages::Spot Storages::find(ValueId v) {
   return spot;
 }
 
-int64_t Storages::rounded(ValueId root) const {
+int64_t Storages::rounded(ValueNo root) const {
   if (arena_[root] != ArenaKind::slab) return 0;
   return static_cast<int64_t>(round_up(static_cast<size_t>(bytes_[root]), problem_.granule));
 }
 
-bool Storages::over_before(ValueId v, const std::vector<StepId>& last_on, StepId s) const {
+bool Storages::over_before(ValueNo v, const std::vector<StepNo>& last_on, StepNo s) const {
   for (int l = 0; l < lanes_; ++l) {
-    const StepId last = last_on[at(v, l)];
+    const StepNo last = last_on[at(v, l)];
     if (last != s && last > analysis_.known(s, l)) return false;
   }
   return true;
 }
-bool Storages::dead_before(ValueId root, StepId s) const {
+bool Storages::dead_before(ValueNo root, StepNo s) const {
   return lanes_ == 1 ? last_[root] <= s : over_before(root, last_on_, s);
 }
-bool Storages::value_dead_before(ValueId v, StepId s) const {
+bool Storages::value_dead_before(ValueNo v, StepNo s) const {
   if (lanes_ > 1) return over_before(v, value_last_on_, s);
   return problem_.values[v].role != Role::output && analysis_.last[v] <= s;
 }
 
-void Storages::merge(ValueId child, ValueId parent, int64_t offset, Place place, ValueId partner) {
+void Storages::merge(ValueNo child, ValueNo parent, int64_t offset, Place place, ValueNo partner) {
   if (bytes_[parent] != kUnknownSize && bytes_[child] != kUnknownSize) {
     bytes_[parent] = std::max(bytes_[parent], offset + bytes_[child]);
   }
-  first_[parent] = first_[parent] == kNone  ? first_[child]
-                   : first_[child] == kNone ? first_[parent]
+  first_[parent] = first_[parent] == kNoId  ? first_[child]
+                   : first_[child] == kNoId ? first_[parent]
                                             : std::min(first_[parent], first_[child]);
   last_[parent] = std::max(last_[parent], last_[child]);
   alignment_[parent] = std::max(alignment_[parent], alignment_[child]);
@@ -136,7 +136,7 @@ void Storages::merge(ValueId child, ValueId parent, int64_t offset, Place place,
 Profile& Storages::profile() {
   if (!profile_) {
     profile_ = std::make_unique<Profile>(problem_.steps.size());
-    for (ValueId v = 0; static_cast<size_t>(v) < parent_.size(); ++v) {
+    for (ValueNo v = 0; static_cast<size_t>(v) < parent_.size(); ++v) {
       if (parent_[v] == v && arena_[v] == ArenaKind::slab) profile_->add(first_[v], last_[v], rounded(v));
     }
   }

@@ -15,34 +15,34 @@ class Storages {
   Storages(const PlanProblem& problem, const Analysis& analysis);
 
   struct Spot {
-    ValueId root;
+    ValueNo root;
     int64_t offset;  // of the value within its root
   };
-  Spot find(ValueId v);  // amortised nearly constant; compresses paths
+  Spot find(ValueNo v);  // amortised nearly constant; compresses paths
 
   // Facts of a root.
-  ArenaKind arena(ValueId root) const { return arena_[root]; }
-  int64_t bytes(ValueId root) const { return bytes_[root]; }  // kUnknownSize, or the most that a member needs
-  StepId first(ValueId root) const { return first_[root]; }
-  StepId last(ValueId root) const { return last_[root]; }
-  uint32_t alignment(ValueId root) const { return alignment_[root]; }  // the most that a member wants
-  int64_t rounded(ValueId root) const;                                 // slab bytes
+  ArenaKind arena(ValueNo root) const { return arena_[root]; }
+  int64_t bytes(ValueNo root) const { return bytes_[root]; }  // kUnknownSize, or the most that a member needs
+  StepNo first(ValueNo root) const { return first_[root]; }
+  StepNo last(ValueNo root) const { return last_[root]; }
+  uint32_t alignment(ValueNo root) const { return alignment_[root]; }  // the most that a member wants
+  int64_t rounded(ValueNo root) const;                                 // slab bytes
 
   // Per lane: the last step that touches the root, and what is known to be over before any step touches it.
-  StepId last_on(ValueId root, int lane) const { return lanes_ == 1 ? last_[root] : last_on_[at(root, lane)]; }
-  StepId known_before(ValueId root, int lane) const { return lanes_ == 1 ? first_[root] - 1 : known_[at(root, lane)]; }
+  StepNo last_on(ValueNo root, int lane) const { return lanes_ == 1 ? last_[root] : last_on_[at(root, lane)]; }
+  StepNo known_before(ValueNo root, int lane) const { return lanes_ == 1 ? first_[root] - 1 : known_[at(root, lane)]; }
 
   // All of the root's bytes are v's bytes.
-  bool covers(ValueId v, Spot spot) const { return spot.offset == 0 && bytes_[spot.root] == problem_.values[v].bytes; }
+  bool covers(ValueNo v, Spot spot) const { return spot.offset == 0 && bytes_[spot.root] == problem_.values[v].bytes; }
   // Each access to any member of the root but those of step s itself is over when s starts.
-  bool dead_before(ValueId root, StepId s) const;
-  bool value_dead_before(ValueId v, StepId s) const;
+  bool dead_before(ValueNo root, StepNo s) const;
+  bool value_dead_before(ValueNo v, StepNo s) const;
 
   // Calls f(member, offset) for the members of a root, until it returns false or `limit` members were seen; tells
   // whether all members passed.
   template <typename F>
-  bool all_members(ValueId root, int limit, F&& f) {
-    for (ValueId m = root; m != kNone; m = next_[m]) {
+  bool all_members(ValueNo root, int limit, F&& f) {
+    for (ValueNo m = root; m != kNoId; m = next_[m]) {
       if (limit-- == 0 || !f(m, find(m).offset)) return false;
     }
     return true;
@@ -50,30 +50,30 @@ class Storages {
 
   // Puts the storage `child` (a root) into `parent` (another root) at `offset`, a multiple of the child's alignment;
   // `place` and `partner` say why.
-  void merge(ValueId child, ValueId parent, int64_t offset, Place place, ValueId partner);
+  void merge(ValueNo child, ValueNo parent, int64_t offset, Place place, ValueNo partner);
   // Moves a storage out of the slab.
-  void set_arena(ValueId root, ArenaKind arena) { arena_[root] = arena; }
+  void set_arena(ValueNo root, ArenaKind arena) { arena_[root] = arena; }
 
-  Place place(ValueId v) const { return place_[v]; }
-  ValueId partner(ValueId v) const { return partner_[v]; }
+  Place place(ValueNo v) const { return place_[v]; }
+  ValueNo partner(ValueNo v) const { return partner_[v]; }
 
   // Live bytes of the slab by step, built from the present storages on the first call; users keep it up to date.
   Profile& profile();
   bool has_profile() const { return profile_ != nullptr; }
 
  private:
-  size_t at(ValueId v, int lane) const { return static_cast<size_t>(v) * lanes_ + lane; }
-  bool over_before(ValueId v, const std::vector<StepId>& last_on, StepId s) const;
+  size_t at(ValueNo v, int lane) const { return static_cast<size_t>(v) * lanes_ + lane; }
+  bool over_before(ValueNo v, const std::vector<StepNo>& last_on, StepNo s) const;
   void collect_lanes();
 
   const PlanProblem& problem_;
   const Analysis& analysis_;
   int lanes_;
-  std::vector<ValueId> parent_, next_, tail_, partner_;
+  std::vector<ValueNo> parent_, next_, tail_, partner_;
   std::vector<int64_t> shift_;  // offset within parent_
   std::vector<int64_t> bytes_;
-  std::vector<StepId> first_, last_;
-  std::vector<StepId> last_on_, known_, value_last_on_;  // values x lanes; empty with one lane
+  std::vector<StepNo> first_, last_;
+  std::vector<StepNo> last_on_, known_, value_last_on_;  // values x lanes; empty with one lane
   std::vector<uint32_t> alignment_;
   std::vector<ArenaKind> arena_;
   std::vector<Place> place_;

@@ -13,20 +13,20 @@ namespace forethought {
 namespace validation {
 namespace {
 
-constexpr StepId kEnd = std::numeric_limits<StepId>::max();  // when the caller reads the outputs
+constexpr StepNo kEnd = std::numeric_limits<StepNo>::max();  // when the caller reads the outputs
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMost = int64_t{1} << 60;  // bytes and offsets beyond are refused, so that sums cannot overflow
 
 // A stretch of bytes of a value, and the step and value that put its content there.
 struct Piece {
   int64_t begin, end;  // within the buffer
-  StepId writer;       // kNone for weights and inputs
-  ValueId origin;
+  StepNo writer;       // kNoId for weights and inputs
+  ValueNo origin;
 };
 using Buffer = std::pair<ArenaKind, int32_t>;
 struct Write {
-  StepId step;
-  ValueId value;
+  StepNo step;
+  ValueNo value;
   int64_t begin, end;
 };
 
@@ -38,26 +38,27 @@ class Validator {
   Status run() {
     RETURN_IF_ERROR(check_counts());
     RETURN_IF_ERROR(check_problem());
-    for (ValueId v = 0; v < count(); ++v) RETURN_IF_ERROR(check_placement(v));
+    for (ValueNo v = 0; v < count(); ++v) RETURN_IF_ERROR(check_place(v));
+    for (ValueNo v = 0; v < count(); ++v) RETURN_IF_ERROR(check_root(v));
     pieces_.resize(p_.values.size());
-    for (ValueId v = 0; v < count(); ++v) {
-      if (borrowed(v)) pieces_[v] = {{at(v).offset, end_of(v), kNone, v}};
+    for (ValueNo v = 0; v < count(); ++v) {
+      if (borrowed(v)) pieces_[v] = {{at(v).offset, end_of(v), kNoId, v}};
     }
-    for (StepId s = 0; s < steps(); ++s) RETURN_IF_ERROR(follow(s));
+    for (StepNo s = 0; s < steps(); ++s) RETURN_IF_ERROR(follow(s));
     return check_reads();
   }
 
  private:
-  ValueId count() const { return static_cast<ValueId>(p_.values.size()); }
-  StepId steps() const { return static_cast<StepId>(p_.steps.size()); }
-  bool known(ValueId v) const { return v >= 0 && v < count(); }
-  const Placement& at(ValueId v) const { return plan_.values[v]; }
-  Buffer buffer(ValueId v) const { return {at(v).arena, at(v).index}; }
-  bool borrowed(ValueId v) const { return p_.values[v].role == Role::weight || p_.values[v].role == Role::input; }
-  bool touched(ValueId v) const { return first_[v] != kNone; }
-  std::string label(ValueId v) const { return value_label(p_, v); }
-  std::string label_of_step(StepId s) const { return s == kEnd ? "the caller" : step_label(p_, s); }
-  int64_t end_of(ValueId v) const {
+  ValueNo count() const { return static_cast<ValueNo>(p_.values.size()); }
+  StepNo steps() const { return static_cast<StepNo>(p_.steps.size()); }
+  bool known(ValueNo v) const { return v >= 0 && v < count(); }
+  const ValuePlace& at(ValueNo v) const { return plan_.values[v]; }
+  Buffer buffer(ValueNo v) const { return {at(v).arena, at(v).index}; }
+  bool borrowed(ValueNo v) const { return p_.values[v].role == Role::weight || p_.values[v].role == Role::input; }
+  bool touched(ValueNo v) const { return first_[v] != kNoId; }
+  std::string label(ValueNo v) const { return value_label(p_, v); }
+  std::string label_of_step(StepNo s) const { return s == kEnd ? "the caller" : step_label(p_, s); }
+  int64_t end_of(ValueNo v) const {
     return p_.values[v].bytes == kUnknownSize ? kForever : at(v).offset + p_.values[v].bytes;
   }
 
@@ -93,52 +94,52 @@ class Validator {
 
   // The problem must make sense, too: an executor would follow it.
   Status check_problem() {
-    first_.assign(p_.values.size(), kNone);
+    first_.assign(p_.values.size(), kNoId);
     last_ = writer_ = first_;
-    for (ValueId v = 0; v < count(); ++v) {
+    for (ValueNo v = 0; v < count(); ++v) {
       if (!borrowed(v) && p_.values[v].role != Role::output) continue;
       if (!owners_.emplace(std::pair(p_.values[v].role, p_.values[v].index), v).second) {
         return invalid(
             absl::StrCat("unknown id: ", label(v), " shares its number with another ", name(p_.values[v].role)));
       }
     }
-    for (ValueId v = 0; v < count(); ++v) {
+    for (ValueNo v = 0; v < count(); ++v) {
       const PlanValue& value = p_.values[v];
       if (value.alignment == 0 || value.bytes < kUnknownSize || value.bytes > kMost) {
         return invalid(
             absl::StrCat("wrong facts: ", label(v), " has ", value.bytes, " bytes, alignment ", value.alignment));
       }
     }
-    for (StepId s = 0; s < steps(); ++s) {
-      for (const ValueId v : p_.steps[s].reads) {
+    for (StepNo s = 0; s < steps(); ++s) {
+      for (const ValueNo v : p_.steps[s].reads) {
         if (!known(v)) return invalid(absl::StrCat("unknown id: ", step_label(p_, s), " reads value ", v));
-        if (!borrowed(v) && (writer_[v] == kNone || writer_[v] == s || !before_(writer_[v], s))) {
+        if (!borrowed(v) && (writer_[v] == kNoId || writer_[v] == s || !before_(writer_[v], s))) {
           return invalid(absl::StrCat("read before write: ", step_label(p_, s), " reads ", label(v),
                                       ", which no step that is over by then has written"));
         }
-        if (first_[v] == kNone) first_[v] = s;
+        if (first_[v] == kNoId) first_[v] = s;
         last_[v] = s;
       }
-      for (const ValueId v : p_.steps[s].writes) {
+      for (const ValueNo v : p_.steps[s].writes) {
         if (!known(v)) return invalid(absl::StrCat("unknown id: ", step_label(p_, s), " writes value ", v));
         if (borrowed(v)) return invalid(absl::StrCat("in-place hazard: ", step_label(p_, s), " writes ", label(v)));
-        if (writer_[v] != kNone) return invalid(absl::StrCat("overlap: ", label(v), " is written twice"));
+        if (writer_[v] != kNoId) return invalid(absl::StrCat("overlap: ", label(v), " is written twice"));
         writer_[v] = first_[v] = last_[v] = s;
       }
     }
-    for (ValueId v = 0; v < count(); ++v) {
-      if (p_.values[v].role == Role::output && writer_[v] == kNone) {
+    for (ValueNo v = 0; v < count(); ++v) {
+      if (p_.values[v].role == Role::output && writer_[v] == kNoId) {
         return invalid(absl::StrCat("read before write: no step writes the output ", label(v)));
       }
     }
     return {};
   }
 
-  Status check_placement(ValueId v) const {
+  Status check_place(ValueNo v) const {
     const PlanValue& value = p_.values[v];
-    const Placement& pl = at(v);
-    if (!known(pl.root) || (pl.partner != kNone && !known(pl.partner)) ||
-        (pl.overwrites != kNone && !known(pl.overwrites))) {
+    const ValuePlace& pl = at(v);
+    if (!known(pl.root) || (pl.partner != kNoId && !known(pl.partner)) ||
+        (pl.overwrites != kNoId && !known(pl.overwrites))) {
       return invalid(absl::StrCat("unknown id: the placement of ", label(v), " names a value that is not there"));
     }
     if (pl.first_step != first_[v] || pl.last_step != last_[v]) {
@@ -164,16 +165,20 @@ class Validator {
       return invalid(absl::StrCat("misaligned: ", label(v), " at offset ", pl.offset, " wants ", value.alignment));
     }
     RETURN_IF_ERROR(check_home(v));
-    const Placement& root = at(pl.root);
-    if (root.root != pl.root || buffer(pl.root) != buffer(v) || root.offset + pl.offset_in_root != pl.offset) {
-      return invalid(absl::StrCat("view outlives owner: ", label(v), " is not where its root ", label(pl.root),
-                                  " and its offset in it say"));
-    }
     return check_inside_arena(v);
   }
 
-  Status check_home(ValueId v) const {
-    const Placement& pl = at(v);
+  // The value lies where its root and its offset in it say.
+  Status check_root(ValueNo v) const {
+    const ValuePlace& pl = at(v);
+    const ValuePlace& root = at(pl.root);
+    if (root.root == pl.root && buffer(pl.root) == buffer(v) && root.offset + pl.offset_in_root == pl.offset) return {};
+    return invalid(absl::StrCat("view outlives owner: ", label(v), " is not where its root ", label(pl.root),
+                                " and its offset in it say"));
+  }
+
+  Status check_home(ValueNo v) const {
+    const ValuePlace& pl = at(v);
     const PlanValue& value = p_.values[v];
     bool right = true;
     const auto own = [&](ArenaKind arena) { return pl.arena == arena && pl.index == value.index && pl.offset == 0; };
@@ -204,12 +209,12 @@ class Validator {
                                 " of arena ", name(pl.arena), " at offset ", pl.offset));
   }
 
-  Status check_inside_arena(ValueId v) const {
-    const Placement& pl = at(v);
+  Status check_inside_arena(ValueNo v) const {
+    const ValuePlace& pl = at(v);
     int64_t room = 0;
     if (pl.arena == ArenaKind::slab) {
       room = plan_.peak;
-      if (pl.index != kNone) return invalid(absl::StrCat("unknown id: slab number ", pl.index, " for ", label(v)));
+      if (pl.index != kNoId) return invalid(absl::StrCat("unknown id: slab number ", pl.index, " for ", label(v)));
     } else if (pl.arena == ArenaKind::side) {
       if (!known(pl.index) || at(pl.index).root != pl.index) {
         return invalid(absl::StrCat("unknown id: side buffer ", pl.index, " for ", label(v)));
@@ -235,9 +240,9 @@ class Validator {
   }
 
   // Finds what step s writes where, and of which stretches its outputs then consist.
-  Status follow(StepId s) {
+  Status follow(StepNo s) {
     const PlanStep& step = p_.steps[s];
-    for (const ValueId v : step.writes) {
+    for (const ValueNo v : step.writes) {
       if (p_.values[v].role != Role::object) pieces_[v] = {{at(v).offset, end_of(v), s, v}};
     }
     for (size_t i = 0; i < step.aliases.size(); ++i) {
@@ -249,13 +254,13 @@ class Validator {
     for (size_t i = 0; i < step.may_overwrite.size(); ++i) {
       if (plan_.overwrite_honoured(s, i)) RETURN_IF_ERROR(check_overwrite(s, step.may_overwrite[i]));
     }
-    for (const ValueId v : step.writes) {
-      const ValueId over = at(v).overwrites;
-      if (over == kNone || overwrites_.count({s, v, over}) != 0) continue;
+    for (const ValueNo v : step.writes) {
+      const ValueNo over = at(v).overwrites;
+      if (over == kNoId || overwrites_.count({s, v, over}) != 0) continue;
       return invalid(absl::StrCat("in-place hazard: ", label(v), " overwrites ", label(over), " at ", step_label(p_, s),
                                   ", whose kernel allows no such thing or does not do it"));
     }
-    for (const ValueId v : step.writes) {
+    for (const ValueNo v : step.writes) {
       for (const Piece& piece : pieces_[v]) {
         if (piece.writer == s && piece.origin == v) writes_[buffer(v)].push_back({s, v, piece.begin, piece.end});
       }
@@ -263,12 +268,12 @@ class Validator {
     return {};
   }
 
-  bool is_read(StepId s, ValueId v) const {
+  bool is_read(StepNo s, ValueNo v) const {
     return std::count(p_.steps[s].reads.begin(), p_.steps[s].reads.end(), v) != 0;
   }
-  bool is_written(StepId s, ValueId v) const { return known(v) && writer_[v] == s; }
+  bool is_written(StepNo s, ValueNo v) const { return known(v) && writer_[v] == s; }
 
-  Status follow_view(StepId s, const AliasFact& fact) {
+  Status follow_view(StepNo s, const AliasFact& fact) {
     if (!is_read(s, fact.in) || !is_written(s, fact.out) || fact.byte_offset < 0 || fact.byte_offset > kMost) {
       return invalid(absl::StrCat("unknown id: a view at ", step_label(p_, s), " that is no input and output of it"));
     }
@@ -286,7 +291,7 @@ class Validator {
     return {};
   }
 
-  Status follow_window(StepId s, const WindowFact& fact) {
+  Status follow_window(StepNo s, const WindowFact& fact) {
     if (!is_read(s, fact.in) || !is_written(s, fact.out) || fact.byte_offset < 0 || fact.byte_offset > kMost) {
       return invalid(absl::StrCat("unknown id: a window at ", step_label(p_, s), " that is no input and output of it"));
     }
@@ -314,7 +319,7 @@ class Validator {
     return {};
   }
 
-  Status check_overwrite(StepId s, const OverwriteFact& fact) {
+  Status check_overwrite(StepNo s, const OverwriteFact& fact) {
     const auto& reads = p_.steps[s].reads;
     const auto refuse = [&](const char* why) {
       return invalid(absl::StrCat("in-place hazard: ", label(fact.out), " overwrites ",
@@ -339,22 +344,22 @@ class Validator {
                                     label(writes[0].value), " into a caller's or the model's memory"));
       }
     }
-    for (StepId s = 0; s < steps(); ++s) {
-      for (const ValueId v : p_.steps[s].reads) RETURN_IF_ERROR(check_read(s, v));
+    for (StepNo s = 0; s < steps(); ++s) {
+      for (const ValueNo v : p_.steps[s].reads) RETURN_IF_ERROR(check_read(s, v));
       // A step finds its own results, whether somebody reads them later or not.
-      for (const ValueId v : p_.steps[s].writes) RETURN_IF_ERROR(check_read(s, v));
+      for (const ValueNo v : p_.steps[s].writes) RETURN_IF_ERROR(check_read(s, v));
     }
-    for (ValueId v = 0; v < count(); ++v) {
+    for (ValueNo v = 0; v < count(); ++v) {
       if (p_.values[v].role == Role::output) RETURN_IF_ERROR(check_read(kEnd, v));
     }
     return {};
   }
 
-  Status check_read(StepId reader, ValueId v) const {
+  Status check_read(StepNo reader, ValueNo v) const {
     const auto writes = writes_.find(buffer(v));
     if (writes == writes_.end()) return {};
     for (const Piece& piece : pieces_[v]) {
-      if (piece.begin >= piece.end || piece.writer == kNone) continue;
+      if (piece.begin >= piece.end || piece.writer == kNoId) continue;
       for (const Write& w : writes->second) {
         if (w.begin >= piece.end || piece.begin >= w.end || w.begin >= w.end) continue;
         if (w.step == piece.writer && w.value == piece.origin) continue;
@@ -367,12 +372,12 @@ class Validator {
     return {};
   }
 
-  Status hazard(StepId reader, ValueId v, const Piece& piece, const Write& w) const {
-    const auto unordered = [&](StepId a, StepId b) { return a != b && !before_(a, b) && !before_(b, a); };
+  Status hazard(StepNo reader, ValueNo v, const Piece& piece, const Write& w) const {
+    const auto unordered = [&](StepNo a, StepNo b) { return a != b && !before_(a, b) && !before_(b, a); };
     const char* kind = "overlap: ";
     if (unordered(w.step, piece.writer) || (reader != kEnd && unordered(w.step, reader))) {
       kind = "cross-lane hazard: ";
-    } else if (at(w.value).overwrites != kNone) {
+    } else if (at(w.value).overwrites != kNoId) {
       kind = "in-place hazard: ";
     } else if (piece.origin != v && at(v).place == Place::view) {
       kind = "view outlives owner: ";
@@ -386,11 +391,11 @@ class Validator {
   const PlanProblem& p_;
   const Plan& plan_;
   const HappensBefore& before_;
-  std::vector<StepId> first_, last_, writer_;
-  std::map<std::pair<Role, int32_t>, ValueId> owners_;  // weights, inputs and outputs by number
-  std::vector<std::vector<Piece>> pieces_;              // by ValueId
+  std::vector<StepNo> first_, last_, writer_;
+  std::map<std::pair<Role, int32_t>, ValueNo> owners_;  // weights, inputs and outputs by number
+  std::vector<std::vector<Piece>> pieces_;              // by ValueNo
   std::map<Buffer, std::vector<Write>> writes_;
-  std::map<std::tuple<StepId, ValueId, ValueId>, bool> overwrites_;  // (step, out, in) that the plan makes and may make
+  std::map<std::tuple<StepNo, ValueNo, ValueNo>, bool> overwrites_;  // (step, out, in) that the plan makes and may make
 };
 
 }  // namespace

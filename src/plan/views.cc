@@ -25,7 +25,7 @@ bool can_view(const Folding& f, const AliasFact& fact, Storages::Spot source) {
 }  // namespace
 
 void fold_views(Folding& f) {
-  for (StepId s = 0; static_cast<size_t>(s) < f.problem.steps.size(); ++s) {
+  for (StepNo s = 0; static_cast<size_t>(s) < f.problem.steps.size(); ++s) {
     const PlanStep& step = f.problem.steps[s];
     for (size_t i = 0; i < step.aliases.size(); ++i) {
       const AliasFact& fact = step.aliases[i];

@@ -8,16 +8,16 @@ namespace {
 
 struct Candidate {
   size_t fact;
-  ValueId root;
-  StepId first;
+  ValueNo root;
+  StepNo first;
 };
 
 class WindowPlacer {
  public:
-  explicit WindowPlacer(Folding& f) : f_(f), st_(f.storages), taken_in_(f.problem.values.size(), kNone) {}
+  explicit WindowPlacer(Folding& f) : f_(f), st_(f.storages), taken_in_(f.problem.values.size(), kNoId) {}
 
   void run() {
-    for (StepId s = 0; static_cast<size_t>(s) < f_.problem.steps.size(); ++s) {
+    for (StepNo s = 0; static_cast<size_t>(s) < f_.problem.steps.size(); ++s) {
       const auto& windows = f_.problem.steps[s].windows;
       for (size_t i = 0; i < windows.size();) {  // one output at a time
         size_t end = i + 1;
@@ -29,8 +29,8 @@ class WindowPlacer {
   }
 
  private:
-  void place(StepId s, size_t begin, size_t end) {
-    const ValueId out = f_.problem.steps[s].windows[begin].out;
+  void place(StepNo s, size_t begin, size_t end) {
+    const ValueNo out = f_.problem.steps[s].windows[begin].out;
     const Storages::Spot spot = st_.find(out);
     const ArenaKind arena = st_.arena(spot.root);
     if (arena != ArenaKind::slab && arena != ArenaKind::output) return;
@@ -48,7 +48,7 @@ class WindowPlacer {
     }
   }
 
-  std::vector<Candidate> candidates(StepId s, size_t begin, size_t end, Storages::Spot spot) {
+  std::vector<Candidate> candidates(StepNo s, size_t begin, size_t end, Storages::Spot spot) {
     std::vector<Candidate> found;
     int64_t taken = 0;  // windows come in ascending order, and one that would overlap its forerunner is left out
     for (size_t i = begin; i < end; ++i) {
@@ -66,7 +66,7 @@ class WindowPlacer {
   }
 
   // Drops the windows born first until the most bytes live at one step do not rise. Leaves the profile as decided.
-  void keep_within_bound(std::vector<Candidate>& chosen, ValueId root) {
+  void keep_within_bound(std::vector<Candidate>& chosen, ValueNo root) {
     std::sort(chosen.begin(), chosen.end(), [](const Candidate& a, const Candidate& b) {
       return a.first != b.first ? a.first > b.first : a.fact < b.fact;
     });
@@ -80,10 +80,10 @@ class WindowPlacer {
   }
 
   // The output's bytes live as long as any of its windows; these have no bytes of their own any more.
-  void apply(const std::vector<Candidate>& chosen, ValueId root, int64_t sign) {
+  void apply(const std::vector<Candidate>& chosen, ValueNo root, int64_t sign) {
     Profile& profile = st_.profile();
     const int64_t whole = sign * st_.rounded(root);
-    StepId born = st_.first(root), dead = st_.last(root);
+    StepNo born = st_.first(root), dead = st_.last(root);
     for (const Candidate& c : chosen) {
       born = std::min(born, c.first);
       dead = std::max(dead, st_.last(c.root));
@@ -95,7 +95,7 @@ class WindowPlacer {
 
   Folding& f_;
   Storages& st_;
-  std::vector<StepId> taken_in_;  // the step one of whose windows a storage fills
+  std::vector<StepNo> taken_in_;  // the step one of whose windows a storage fills
 };
 
 }  // namespace
