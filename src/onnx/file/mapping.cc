@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,24 +10,12 @@
 #include <system_error>
 #include <utility>
 
+#include "memory/system.h"
+
 namespace forethought {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Mapping {
- public:
-  Mapping(void* data, size_t size) : data_(data), size_(size) {}
-  Mapping(Mapping&& o) noexcept : data_(std::exchange(o.data_, nullptr)), size_(o.size_) {}
-  Mapping& operator=(Mapping&&) = delete;
-  ~Mapping() {
-    if (data_) munmap(data_, size_);
-  }
-
- private:
-  void* data_;
-  size_t size_;
-};
 
 class Descriptor {
  public:
@@ -53,14 +39,9 @@ StatusOr<ByteSource> map_path(const std::string& path, int flags) {
     const std::string message = fmt::format("cannot open '{}': {}", path, std::strerror(error));
     return error == ENOENT ? not_found(message) : invalid(message);
   }
-  struct stat st;
-  if (::fstat(fd.get(), &st) != 0) return invalid(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
-  if (!S_ISREG(st.st_mode)) return invalid(fmt::format("'{}' is no regular file", path));
-  if (st.st_size == 0) return ByteSource{};
-  const auto size = static_cast<size_t>(st.st_size);
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (data == MAP_FAILED) return exhausted(fmt::format("cannot map '{}': {}", path, std::strerror(errno)));
-  return ByteSource{{static_cast<const char*>(data), size}, hold(Mapping(data, size))};
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::map(fd.get(), path));
+  const auto bytes = file.bytes();
+  return ByteSource{{reinterpret_cast<const char*>(bytes.data()), bytes.size()}, hold(std::move(file))};
 }
 
 StatusOr<std::string> real_path(const fs::path& path) {

@@ -37,6 +37,10 @@ Status upgrade(Rewriter& r, NodeForm& node);
 // form; 0 if there is none. `node` must be in its newest form.
 int downgrade(const Graph& graph, NodeForm& node, int opset);
 
+// Takes a node's _coerce_2d apart into Flatten, the operator over the last axis, and Reshape, which every opset can
+// say.
+void spell_out_coercion(Rewriter& r, NodeForm& node);
+
 // Shared by the rules of attributes that became inputs and back.
 // Moves the ints attribute to input `slot`, if it is there.
 void ints_to_input(Rewriter& r, NodeForm& node, std::string_view attribute, size_t slot);
