@@ -11,9 +11,12 @@
 namespace forethought::planning {
 namespace {
 
-// Conflict pairs worth listing: in a re-plan, beyond this a scan over all placed items is as fast as sorting them.
-constexpr int64_t kPairsAnItemAtReplan = 24;
-constexpr int64_t kPairsAtLoad = 4'000'000;
+// Pairs of conflicting items worth listing: beyond, a scan over all placed items is as fast as sorting a list.
+int64_t most_pairs(size_t n, Effort effort) {
+  constexpr int64_t kAtLoad = 4'000'000, kAnItemAtReplan = 12;
+  return effort == Effort::load ? kAtLoad : kAnItemAtReplan * static_cast<int64_t>(n);
+}
+constexpr int64_t kReplanWorkAnItem = 200;  // when this is spent, a re-plan tries no more orders
 
 template <typename Key>
 std::vector<int32_t> order_by(size_t n, Key key) {
@@ -82,7 +85,7 @@ Packing pack(const PackProblem& p, Effort effort) {
   if (n == 0) return best;
   best.height = INT64_MAX;
   std::vector<int64_t> offsets(n);
-  Placer placer(p, effort == Effort::load ? kPairsAtLoad : kPairsAnItemAtReplan * static_cast<int64_t>(n));
+  Placer placer(p, most_pairs(n, effort));
   std::vector<std::vector<int32_t>> starts;
 
   const auto done = [&] { return best.height <= p.lower_bound; };
@@ -102,9 +105,13 @@ Packing pack(const PackProblem& p, Effort effort) {
   if (attempt(by_birth, Fit::tightest)) return best;
   if (Packing slots = share_slots(p, by_birth); slots.height < best.height) best = std::move(slots);
   if (done()) return best;
-  if (effort == Effort::replan && !placer.has_conflicts()) return best;
+  const auto spent = [&] {
+    return effort == Effort::replan && placer.work() > kReplanWorkAnItem * static_cast<int64_t>(n);
+  };
+  if (spent()) return best;
   using Keys = std::pair<int64_t, int64_t>;
   if (attempt(order_by(n, [&](int32_t i) { return Keys(-items[i].size, -span(i)); }), Fit::lowest)) return best;
+  if (spent()) return best;
   const auto area = [&](int32_t i) { return -static_cast<double>(items[i].size) * static_cast<double>(span(i)); };
   if (attempt(order_by(n, area), Fit::lowest)) return best;
   if (effort == Effort::replan) return best;

@@ -2,6 +2,7 @@
 #include "plan/placer.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 
@@ -21,20 +22,16 @@ class GapFinder {
  public:
   GapFinder(int64_t size, uint32_t alignment, Fit fit) : size_(size), alignment_(alignment), fit_(fit) {}
 
-  // Returns true when the search is over.
-  bool pass(int64_t begin, int64_t end) {
-    const int64_t room = begin - cursor_;
-    if (room >= size_ && room < best_room_) {
-      const int64_t at = align_up(cursor_, alignment_);
-      if (begin - at >= size_) {
-        best_ = at;
-        if (fit_ == Fit::lowest) return true;
-        best_room_ = room;
-      }
-    }
-    cursor_ = std::max(cursor_, end);
-    return false;
+  bool fits_before(int64_t begin) const { return begin - cursor_ >= size_; }
+  // Takes the gap between the last span and `begin` if it is better. Returns true when the search is over.
+  bool take_before(int64_t begin) {
+    const int64_t at = align_up(cursor_, alignment_);
+    if (begin - at < size_ || begin - cursor_ >= best_room_) return false;
+    best_ = at;
+    best_room_ = begin - cursor_;
+    return fit_ == Fit::lowest;
   }
+  void advance(int64_t end) { cursor_ = std::max(cursor_, end); }
   int64_t result() const { return best_ >= 0 ? best_ : align_up(cursor_, alignment_); }
 
  private:
@@ -108,6 +105,19 @@ int64_t Placer::place(const std::vector<int32_t>& order, size_t from, Fit fit, i
   return listed_ ? place_listed(order, from, fit, limit, offsets) : place_scanning(order, fit, limit, offsets);
 }
 
+void Placer::sort_spans() {
+  if (spans_.size() > 24) {
+    std::sort(spans_.begin(), spans_.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    return;
+  }
+  for (size_t i = 1; i < spans_.size(); ++i) {
+    const Span s = spans_[i];
+    size_t j = i;
+    for (; j > 0 && spans_[j - 1].begin > s.begin; --j) spans_[j] = spans_[j - 1];
+    spans_[j] = s;
+  }
+}
+
 int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit,
                              std::vector<int64_t>& offsets) {
   const auto& items = problem_.items;
@@ -116,17 +126,20 @@ int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit
     rank_[order[i]] = static_cast<int32_t>(i);
     if (i < from) height = std::max(height, offsets[order[i]] + items[order[i]].size);
   }
+  work_ += static_cast<int64_t>(order.size());
   for (size_t i = from; i < order.size(); ++i) {
     const int32_t item = order[i];
     spans_.clear();
     for (const int32_t* n = conflicts_begin(item); n != conflicts_end(item); ++n) {
       if (rank_[*n] < static_cast<int32_t>(i)) spans_.push_back({offsets[*n], offsets[*n] + items[*n].size});
     }
-    work_ += degree(item) + 2;
-    std::sort(spans_.begin(), spans_.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    const int64_t taken = static_cast<int64_t>(spans_.size());
+    work_ += degree(item) + taken * std::bit_width(spans_.size()) + 8;
+    sort_spans();
     GapFinder gap(items[item].size, items[item].alignment, fit);
     for (const Span& s : spans_) {
-      if (gap.pass(s.begin, s.end)) break;
+      if (gap.fits_before(s.begin) && gap.take_before(s.begin)) break;
+      gap.advance(s.end);
     }
     offsets[item] = gap.result();
     height = std::max(height, offsets[item] + items[item].size);
@@ -136,13 +149,18 @@ int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit
 }
 
 template <bool kSerial>
-int64_t Placer::gap_by_scan(int item, Fit fit) const {
-  const PackItem& it = problem_.items[item];
+int64_t Placer::gap_by_scan(int item, Fit fit) {
+  const PackItem it = problem_.items[item];
   GapFinder gap(it.size, it.alignment, fit);
   for (const Block& block : blocks_) {
+    work_ += static_cast<int64_t>(block.size()) / 2;
     for (const Placed& p : block) {
       const bool meets = kSerial ? p.first <= it.last && it.first <= p.last : problem_.conflict(item, p.item);
-      if (meets && gap.pass(p.begin, p.end)) return gap.result();
+      if (!meets) continue;
+      if (gap.fits_before(p.begin)) {
+        if (gap.take_before(p.begin)) return gap.result();
+      }
+      gap.advance(p.end);
     }
   }
   return gap.result();
@@ -172,7 +190,7 @@ int64_t Placer::place_scanning(const std::vector<int32_t>& order, Fit fit, int64
     height = std::max(height, offsets[item] + problem_.items[item].size);
     if (height > limit) return height;
   }
-  work_ += static_cast<int64_t>(order.size()) * static_cast<int64_t>(order.size()) / 2;
+  work_ += static_cast<int64_t>(order.size()) * 8;
   return height;
 }
 

@@ -23,8 +23,9 @@ class Placer {
   const int32_t* conflicts_end(int item) const { return neighbours_.data() + begin_[item + 1]; }
 
   // Places order[from..]; `offsets` holds the places of those before. Returns the height over all, or more than `limit`
-  // as soon as one item ends above it. Adds to work() about one for each conflict looked at.
+  // as soon as one item ends above it. Counts its work.
   int64_t place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit, std::vector<int64_t>& offsets);
+  // What was looked at, in units of 2 to 5 ns on a core of 2023.
   int64_t work() const { return work_; }
   void count(int64_t work) { work_ += work; }
 
@@ -46,7 +47,8 @@ class Placer {
                        std::vector<int64_t>& offsets);
   int64_t place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit, std::vector<int64_t>& offsets);
   template <bool kSerial>
-  int64_t gap_by_scan(int item, Fit fit) const;
+  int64_t gap_by_scan(int item, Fit fit);
+  void sort_spans();
   void insert_placed(int item, int64_t offset);
 
   const PackProblem& problem_;

@@ -8,9 +8,9 @@
 namespace forethought::planning {
 namespace {
 
-// Conflicts looked at; at 3 to 4 ns each on a core of 2023, about 200 ms.
-constexpr int64_t kWork = 50'000'000;
-constexpr int64_t kWorkAnItem = 40'000;  // small problems are exhausted sooner
+// In the units of Placer::work(): about 200 ms at most, less for small problems.
+constexpr int64_t kWork = 40'000'000;
+constexpr int64_t kWorkAnItem = 200'000;
 
 class Search {
  public:
@@ -58,7 +58,7 @@ class Search {
     for (size_t i = 0; i < n; ++i) {
       if (offsets_[order[i]] + p_.items[order[i]].size == height) tops_.push_back(i);
     }
-    placer_.count(static_cast<int64_t>(n) / 4 + 1);
+    placer_.count(static_cast<int64_t>(n) + 1);
     size_t from = tops_[below(tops_.size())];
     const uint64_t kind = below(8);
     if (kind >= 4 && placer_.degree(order[from]) > 0) {
