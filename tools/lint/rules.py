@@ -141,7 +141,7 @@ HEAVY_HEADERS = re.compile(r"#\s*include\s*<(iostream|regex|ranges)>")
 HEADER_ONLY_IN_CC = re.compile(r"#\s*include\s*<(fmt/(?!core\.h)|nlohmann/|spdlog/)")
 ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|aligned_alloc|posix_memalign)\s*\("
                        r"|\bnew\s+[\w:<>]+\s*\[|\bmake_(unique|shared)(_for_overwrite)?<[^>]*\[\]>"
-                       r"|\bstd::vector<\s*(float|double|Half|BFloat16|u?int(8|16|32)_t|std::byte|char)\s*>")
+                       r"|\bstd::vector<\s*(float|double|Half|BFloat16|u?int(8|16|32)_t|std::byte|char)\s*>\s+\w+\s*[({=]")
 FULL_PATH = re.compile(r"(?<![\w./-])/(work|home|root|Users)/\w")
 
 
@@ -164,6 +164,37 @@ def words(tree: Tree) -> Iterator[Finding]:
                 yield Finding(path, number, f"<{m.group(1)}…> belongs in .cc files only")
             if pure.parts[1] == "kernels" and (m := ALLOCATES.search(line)):
                 yield Finding(path, number, f"'{m.group().strip()}': kernels get their memory from the caller")
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
+
+OPERATOR_LIST = "src/ops/operators.inc"
+
+
+def operators(tree: Tree) -> Iterator[Finding]:
+    """operators.inc is sorted, a test names each of its operators, and plan/ and exec/ name none."""
+    if OPERATOR_LIST not in tree.files:
+        return
+    listed = {}  # name: line
+    for number, line in enumerate(tree.text(OPERATOR_LIST).splitlines(), 1):
+        if m := re.match(r"OP\((\w+)\)", line):
+            if listed and m.group(1) <= max(listed):
+                yield Finding(OPERATOR_LIST, number, f"{m.group(1)} is not in sorted order")
+            listed[m.group(1)] = number
+    tested = set()
+    for path in tree.files:
+        if path.endswith("_test.cc"):
+            tested.update(re.findall(r"\w+", tree.text(path)))
+    for name, number in listed.items():
+        if name not in tested:
+            yield Finding(OPERATOR_LIST, number, f"no test names {name}")
+    for path in tree.with_suffix(*CXX):
+        if not path.startswith(("src/plan/", "src/exec/")) or is_test(path):
+            continue
+        for number, line in enumerate(tree.text(path).splitlines(), 1):
+            for name in re.findall(r'"(\w+)"', line):
+                if name in listed:
+                    yield Finding(path, number, f'"{name}": the planner and the executor know no operators by name')
 
 
 # --- comments and knobs -----------------------------------------------------------------------------------------------
@@ -206,5 +237,5 @@ def long_files(tree: Tree) -> Iterator[Finding]:
             yield Finding(path, count, f"has {count} lines; about {limit} is the aim")
 
 
-RULES = [formatting, includes, names, words, first_lines, knob_page]
+RULES = [formatting, includes, names, words, operators, first_lines, knob_page]
 WARNINGS = [long_files]

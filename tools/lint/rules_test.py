@@ -40,12 +40,19 @@ CASES = [
     (rules.words, "src/kernels/a.cc", "void* p = malloc(10);\n", "memory from the caller"),
     (rules.words, "src/kernels/a.cc", "auto p = new float[10];\n", "memory from the caller"),
     (rules.words, "src/kernels/a.cc", "std::vector<float> tmp(n);\n", "memory from the caller"),
+    (rules.words, "src/kernels/a.h", "struct Table {\n  std::vector<float> weight;  // made once, at load\n};\n", None),
     (rules.words, "src/kernels/a.cc", "auto p = std::make_unique<float[]>(n);\n", "memory from the caller"),
     (rules.words, "src/kernels/a_test.cc", "std::vector<float> tmp(n);\n", None),
     (rules.words, "src/kernels/test_util.h", "std::vector<float> tmp(n);\n", None),
     (rules.words, "src/kernels/a.cc", "std::vector<int64_t> strides(rank);\n", None),
     (rules.words, "docs/a.md", "see " + "/home" + "/me/x\n", "path of one machine"),
     (rules.words, "docs/a.md", "see src/home/x and https://a.b/work/x\n", None),
+    (rules.operators, "src/ops/operators.inc", "// List\nOP(Abs)\nOP(Add)\n", None),
+    (rules.operators, "src/ops/operators.inc", "// List\nOP(Add)\nOP(Abs)\n", "not in sorted order"),
+    (rules.operators, "src/ops/operators.inc", "// List\nOP(Abs)\nOP(Sub)\n", "no test names Sub"),
+    (rules.operators, "src/plan/a.cc", 'if (op == "Abs") {}\n', '"Abs"'),
+    (rules.operators, "src/exec/a.cc", 'if (op == "Other") {}\n', None),
+    (rules.operators, "src/exec/a_test.cc", 'if (op == "Abs") {}\n', None),
     (rules.first_lines, "src/base/a.h", FORMATTED, None),
     (rules.first_lines, "src/base/a.h", "#pragma once\n", "first line"),
     (rules.first_lines, "src/base/a.h", "// x\n", "first line"),
@@ -72,7 +79,9 @@ def make_tree(folder: pathlib.Path, files: dict[str, str]) -> rules.Tree:
 @pytest.mark.parametrize("rule, path, text, expected", CASES, ids=[f"{c[0].__name__}-{i}" for i, c in enumerate(CASES)])
 def test_rule(tmp_path, rule, path, text, expected):
     (tmp_path / ".clang-format").write_text("BasedOnStyle: Google\nColumnLimit: 120\n")
-    tree = make_tree(tmp_path, {"cmake/rooms.txt": ROOMS, "src/base/knobs.inc": KNOBS, path: text})
+    tree = make_tree(tmp_path, {"cmake/rooms.txt": ROOMS, "src/base/knobs.inc": KNOBS,
+                                "src/ops/operators.inc": "// List\nOP(Abs)\n",
+                                "src/ops/a_test.cc": "// Abs, Add\n", path: text})
     findings = [f.message for f in rule(tree) if f.path == path]
     if expected is None:
         assert findings == []
