@@ -53,9 +53,24 @@ class Bodies final : public BodyInference {
   int depth_;
 };
 
-Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
+// Runs the rule of one node. `bodies_of` takes the tables of its bodies.
+Status infer_outputs_at(const Graph& graph, NodeId id, std::span<const InferInput> in, std::span<InferOutput> out,
+                        FactTable& bodies_of, int depth) {
   const GraphNode& n = graph.node(id);
   if (!n.impl) return internal("the operator was not bound");
+  for (size_t i = 0; i < n.outputs.size(); ++i) out[i].wanted = n.outputs[i].valid();
+  Bodies bodies(n, id.index, bodies_of, depth);
+  InferCtx ctx(in, out, n.bodies.empty() ? nullptr : &bodies);
+  RETURN_IF_ERROR(n.impl->infer(ctx));
+  for (size_t i = 0; i < out.size(); ++i)
+    for (const Dim& d : out[i].shape.dims)
+      if (d.is_known() && d.value() < 0)
+        return invalid(absl::StrCat("output ", i, " would have the shape ", to_string(out[i].shape), ", with a negative dimension"));
+  return absl::OkStatus();
+}
+
+Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
+  const GraphNode& n = graph.node(id);
   absl::InlinedVector<InferInput, 8> in(n.inputs.size());
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     if (!n.inputs[i].valid()) continue;
@@ -64,11 +79,7 @@ Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
     in[i] = {true, &f.type, &f.shape, v.constant ? &*v.constant : nullptr, f.has_value ? &f.value : nullptr};
   }
   absl::InlinedVector<InferOutput, 2> out(n.outputs.size());
-  for (size_t i = 0; i < n.outputs.size(); ++i) out[i].wanted = n.outputs[i].valid();
-  Bodies bodies(n, id.index, table, depth);
-  InferCtx ctx(in, absl::MakeSpan(out).empty() ? std::span<InferOutput>() : std::span<InferOutput>(out.data(), out.size()),
-               n.bodies.empty() ? nullptr : &bodies);
-  RETURN_IF_ERROR(n.impl->infer(ctx));
+  RETURN_IF_ERROR(infer_outputs_at(graph, id, {in.data(), in.size()}, {out.data(), out.size()}, table, depth));
   for (size_t i = 0; i < n.outputs.size(); ++i) {
     if (!n.outputs[i].valid()) continue;
     ValueFact& f = table[n.outputs[i]];
@@ -76,9 +87,6 @@ Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
     f.shape = std::move(out[i].shape);
     f.has_value = out[i].has_value;
     f.value = std::move(out[i].value);
-    for (const Dim& d : f.shape.dims)
-      if (d.is_known() && d.value() < 0)
-        return invalid(absl::StrCat("output ", i, " would have the shape ", to_string(f.shape), ", with a negative dimension"));
   }
   return absl::OkStatus();
 }
@@ -126,6 +134,13 @@ FactTable seed_facts(const Graph& graph) {
 }
 
 Status infer_facts(const Graph& graph, FactTable& table) { return infer_facts_at(graph, table, 0); }
+
+StatusOr<std::vector<InferOutput>> infer_outputs(const Graph& graph, NodeId id, std::span<const InferInput> inputs) {
+  FactTable bodies;
+  std::vector<InferOutput> out(graph.node(id).outputs.size());
+  RETURN_IF_ERROR(with_context(infer_outputs_at(graph, id, inputs, out, bodies, 0), place(graph.node(id))));
+  return out;
+}
 
 Status infer_shapes(Graph& graph) {
   FactTable table = seed_facts(graph);

@@ -34,6 +34,9 @@ FactTable seed_facts(const Graph& graph);
 // Runs every rule in order, from what the table says of inputs and constants. Needs bound operators. Errors name the node.
 Status infer_facts(const Graph& graph, FactTable& table);
 
+// One node, from what the caller knows of its inputs (at run: shapes as numbers, contents in memory).
+StatusOr<std::vector<InferOutput>> infer_outputs(const Graph& graph, NodeId node, std::span<const InferInput> inputs);
+
 // Infers with the declared inputs and writes type, shape and known elements into the graph's values, bodies included.
 Status infer_shapes(Graph& graph);
 // One node again after an edit: infers from its inputs' values in the graph and writes its outputs.

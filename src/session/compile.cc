@@ -1,0 +1,323 @@
+#include "session/compile.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "absl/strings/str_cat.h"
+#include "base/checked.h"
+#include "base/cpu.h"
+#include "graph/operator.h"
+#include "plan/validator.h"
+
+namespace forethought {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+class Compiler {
+ public:
+  Compiler(const PreparedGraph& graph, const FactTable& facts, const BodySources& bodies, const CompileOptions& options)
+      : prepared_(graph), g_(*graph.view), table_(facts), bodies_(bodies), options_(options), program_(std::make_shared<CompiledProgram>()) {}
+
+  StatusOr<std::shared_ptr<CompiledProgram>> run() {
+    RETURN_IF_ERROR(describe_values());
+    for (NodeId id : prepared_.order)
+      RETURN_IF_ERROR(with_context(add_step(id), absl::StrCat("node ", g_.node(id).name, " (", to_string(g_.node(id).op), ")")));
+    set_roles();
+    ASSIGN_OR_RETURN(program_->plan, plan::plan(program_->problem, options_.effort));
+    if (options_.validate) RETURN_IF_ERROR(with_context(plan::validate(program_->problem, program_->plan), "the plan is wrong"));
+    place_values();
+    place_scratch();
+    find_releases();
+    program_->resolver = options_.resolver;
+    return program_;
+  }
+
+ private:
+  Program& program() { return *program_; }
+
+  // Types, numbers and byte sizes of every value.
+  Status describe_values() {
+    program().values.resize(g_.value_capacity());
+    for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
+      const GraphValue& v = g_.value(ValueId{i});
+      if (v.removed) continue;
+      ProgramValue& p = program().values[i];
+      const ValueFact& f = table_.values[i];
+      p.name = v.name;
+      p.type = f.type;
+      p.layout = v.layout;
+      if (!f.type.is_tensor()) continue;
+      p.dtype = f.type.dtype();
+      const auto numbers = f.shape.numbers();
+      if (!numbers) continue;
+      p.dims = *numbers;
+      const auto bytes = storage_bytes(p.dtype, p.layout, p.dims);
+      if (!bytes || !checked_add(*bytes, kAlignment))
+        return invalid(absl::StrCat("value '", v.name, "' of ", name(p.dtype), to_string(p.dims), " has no representable size"));
+      p.known = true;
+      p.bytes = *bytes;
+    }
+    return absl::OkStatus();
+  }
+
+  Operand operand(NodeId id, ValueId v, int slot, bool input) const {
+    Operand o;
+    if (!v.valid()) return o;
+    const ProgramValue& p = program_->values[v.index];
+    o.present = true;
+    o.dtype = p.dtype;
+    o.dims = p.dims;
+    o.layout = p.layout;
+    o.known = p.known;
+    if (input) {
+      if (g_.value(v).constant) o.constant = &*g_.value(v).constant;
+      const PreparedNode& n = prepared_.nodes[id.index];
+      if (slot < static_cast<int>(n.packed.size()) && !n.packed[slot].bytes.empty()) o.packed = &n.packed[slot];
+    }
+    return o;
+  }
+
+  Status add_step(NodeId id) {
+    const GraphNode& n = g_.node(id);
+    const PreparedNode& prepared = prepared_.nodes[id.index];
+    ProgramStep step;
+    step.node = static_cast<int32_t>(id.index);
+    step.name = absl::StrCat(n.name, " (", to_string(n.op), ")");
+    step.packed.assign(prepared.packed_bytes.begin(), prepared.packed_bytes.end());
+    for (ValueId v : n.inputs) step.inputs.push_back(v.valid() ? static_cast<int32_t>(v.index) : -1);
+    for (ValueId v : n.outputs) step.outputs.push_back(v.valid() ? static_cast<int32_t>(v.index) : -1);
+
+    std::vector<Operand> in, out;
+    bool dynamic = false;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      in.push_back(operand(id, n.inputs[i], static_cast<int>(i), true));
+      if (in.back().present && in.back().dtype != DType::kUndefined && !in.back().known) dynamic = true;
+      if (in.back().present && program().values[n.inputs[i].index].type.is_unknown()) dynamic = true;
+    }
+    for (size_t i = 0; i < n.outputs.size(); ++i) out.push_back(operand(id, n.outputs[i], static_cast<int>(i), false));
+    KernelFacts facts;
+    if (!dynamic) {
+      ASSIGN_OR_RETURN(facts, prepared.kernel->choose({active_isa(), in, out, options_.cache}));
+      for (size_t i = 0; i < out.size(); ++i) {
+        const bool sized_at_run = (facts.sized_at_run >> i) & 1u;
+        const bool tensor = out[i].present && !program().values[n.outputs[i].index].type.is_object();
+        if (tensor && !out[i].known && !sized_at_run) dynamic = true;
+        if (sized_at_run && out[i].present) program().values[n.outputs[i].index].known = false;
+      }
+    }
+    if (dynamic) {
+      facts = KernelFacts();
+      for (ValueId v : n.outputs)
+        if (v.valid()) program().values[v.index].known = false;
+    } else {
+      step.runnable = facts.instance ? facts.instance.get() : static_cast<const Runnable*>(prepared.kernel);
+      step.keep = facts.instance;
+      step.scratch_shared = round_up(facts.scratch_shared, kAlignment);
+      step.scratch_per_worker = round_up(facts.scratch_per_worker, kAlignment);
+      step.sized_at_run = facts.sized_at_run;
+      step.escapes = facts.escapes;
+      step.aliases.assign(facts.aliases.begin(), facts.aliases.end());
+    }
+    RETURN_IF_ERROR(add_bodies(id, &step));
+    add_plan_step(step, facts, dynamic);
+    program_->facts.push_back(std::move(facts));
+    program_->nodes.push_back(id);
+    program().steps.push_back(std::move(step));
+    return absl::OkStatus();
+  }
+
+  // Bodies whose inputs are known by number get a slab of their own inside this step's scratch.
+  Status add_bodies(NodeId id, ProgramStep* step) {
+    const GraphNode& n = g_.node(id);
+    for (int b = 0; b < static_cast<int>(n.bodies.size()); ++b) {
+      const std::pair<uint32_t, int> key{id.index, b};
+      BodySource* source = bodies_.at(key);
+      step->bodies.push_back(source);
+      step->body_slab_offset.push_back(-1);
+      step->body_slab_bytes.push_back(0);
+      const auto facts = table_.bodies.find(key);
+      if (facts == table_.bodies.end() || !step->runnable) continue;
+      ASSIGN_OR_RETURN(auto planned, source->program_for_facts(*facts->second));
+      if (!planned) continue;
+      step->body_slab_bytes.back() = planned->slab_bytes;
+      program_->bodies[key] = std::move(planned);
+    }
+    return absl::OkStatus();
+  }
+
+  // Scratch layout of a step: the shared block, one block a worker, then the slabs of its bodies one after the other
+  // (Loop and Scan have one body; the branches of an If share one place, since one of them runs).
+  int64_t scratch_bytes(const ProgramStep& step) const {
+    int64_t bytes = static_cast<int64_t>(step.scratch_shared + step.scratch_per_worker * options_.workers);
+    int64_t bodies = 0;
+    for (int64_t b : step.body_slab_bytes) bodies = std::max(bodies, b);
+    return bytes + static_cast<int64_t>(round_up(bodies, kAlignment));
+  }
+
+  void add_plan_step(const ProgramStep& step, const KernelFacts& facts, bool dynamic) {
+    plan::PlanStep s;
+    for (int32_t v : step.inputs)
+      if (v >= 0) s.reads.push_back(v);
+    for (int32_t v : step.outputs)
+      if (v >= 0) s.writes.push_back(v);
+    auto in = [&](int i) { return step.inputs[i]; };
+    auto out = [&](int i) { return step.outputs[i]; };
+    for (const Alias& a : facts.aliases)
+      if (in(a.in) >= 0 && out(a.out) >= 0) s.aliases.push_back({out(a.out), in(a.in), a.byte_offset});
+    for (const Overwrite& o : facts.overwrites)
+      if (in(o.in) >= 0 && out(o.out) >= 0) s.may_overwrite.push_back({out(o.out), in(o.in)});
+    for (const Window& w : facts.windows)
+      if (in(w.in) >= 0 && out(w.out) >= 0) s.windows.push_back({in(w.in), out(w.out), w.byte_offset});
+    const int64_t scratch = dynamic ? 0 : scratch_bytes(step);
+    scratch_of_.push_back(-1);
+    if (scratch > 0) {
+      scratch_of_.back() = static_cast<int32_t>(g_.value_capacity() + scratch_sizes_.size());
+      scratch_sizes_.push_back(scratch);
+      scratch_names_.push_back(absl::StrCat("scratch of ", step.name));
+      s.writes.push_back(scratch_of_.back());
+    }
+    program_->problem.steps.push_back(std::move(s));
+  }
+
+  // Which values may live in the slab, and which live elsewhere.
+  void set_roles() {
+    auto& values = program_->problem.values;
+    values.resize(g_.value_capacity());
+    for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
+      const GraphValue& v = g_.value(ValueId{i});
+      ProgramValue& p = program().values[i];
+      plan::PlanValue& q = values[i];
+      q.name = p.name;
+      q.alignment = kAlignment;
+      q.bytes = p.known ? p.bytes : plan::kUnknownSize;
+      if (v.removed) {
+        q.role = plan::Role::object;
+      } else if (p.type.is_object()) {
+        q.role = plan::Role::object;
+      } else if (v.constant) {
+        q.role = plan::Role::weight;
+        q.index = prepared_.weight_of[i];
+      } else if (!p.known) {
+        q.role = plan::Role::data_dependent;
+      } else {
+        q.role = plan::Role::execution;
+      }
+    }
+    for (size_t i = 0; i < g_.inputs().size(); ++i) {
+      plan::PlanValue& q = values[g_.inputs()[i].index];
+      program().inputs.push_back(static_cast<int32_t>(g_.inputs()[i].index));
+      if (q.role == plan::Role::object) continue;
+      q.role = plan::Role::input;
+      q.index = static_cast<int32_t>(i);
+    }
+    // Tensors that enter an object live in counted buffers of their own.
+    for (const ProgramStep& s : program().steps)
+      for (size_t i = 0; i < s.inputs.size() && i < 32; ++i)
+        if (s.inputs[i] >= 0 && ((s.escapes >> i) & 1u) && values[s.inputs[i]].role == plan::Role::execution)
+          values[s.inputs[i]].role = plan::Role::data_dependent;
+    for (size_t i = 0; i < g_.outputs().size(); ++i) {
+      const int32_t v = static_cast<int32_t>(g_.outputs()[i].index);
+      const auto& listed = program().outputs;
+      const bool again = std::find(listed.begin(), listed.end(), v) != listed.end();
+      program().outputs.push_back(v);
+      if (again || !g_.value(g_.outputs()[i]).producer.valid()) {
+        program().copies.push_back({static_cast<int32_t>(i), v});
+        continue;
+      }
+      plan::PlanValue& q = values[v];
+      if (q.role != plan::Role::execution && q.role != plan::Role::data_dependent) continue;
+      q.index = static_cast<int32_t>(i);
+      if (q.role == plan::Role::execution) q.role = plan::Role::output;
+    }
+    for (size_t i = 0; i < scratch_sizes_.size(); ++i) {
+      plan::PlanValue q;
+      q.name = scratch_names_[i];
+      q.bytes = scratch_sizes_[i];
+      q.alignment = kAlignment;
+      q.role = plan::Role::scratch;
+      values.push_back(q);
+    }
+    program_->scratch_names = std::move(scratch_names_);
+    for (size_t i = 0; i < scratch_sizes_.size(); ++i) values[g_.value_capacity() + i].name = program_->scratch_names[i];
+  }
+
+  void place_values() {
+    const plan::Plan& plan = program_->plan;
+    for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
+      ProgramValue& p = program().values[i];
+      if (g_.value(ValueId{i}).removed) continue;
+      const plan::Placement& at = plan.values[i];
+      p.offset = at.offset;
+      p.index = at.index;
+      switch (at.arena) {
+        case plan::ArenaKind::slab: p.base = Base::slab; break;
+        case plan::ArenaKind::input: p.base = Base::input; break;
+        case plan::ArenaKind::output: p.base = Base::output; break;
+        case plan::ArenaKind::weights: p.base = Base::weight; break;
+        case plan::ArenaKind::side: p.base = Base::side; break;
+        case plan::ArenaKind::none: p.base = p.type.is_object() ? Base::object : Base::none; break;
+      }
+      if (at.root >= 0 && at.root != static_cast<int32_t>(i)) p.root = at.root;
+      if (p.base == Base::side) p.offset = at.offset_in_root;
+      if (g_.value(ValueId{i}).constant) p.base = Base::weight, p.index = prepared_.weight_of[i], p.offset = 0;
+    }
+    for (size_t i = 0; i < g_.inputs().size(); ++i) {
+      ProgramValue& p = program().values[g_.inputs()[i].index];
+      p.base = Base::input;
+      p.index = static_cast<int32_t>(i);
+      p.offset = 0;
+    }
+    program().weights = prepared_.weights;
+    program().slab_bytes = plan.peak;
+  }
+
+  void place_scratch() {
+    for (size_t s = 0; s < program().steps.size(); ++s) {
+      if (scratch_of_[s] < 0) continue;
+      ProgramStep& step = program().steps[s];
+      step.scratch_offset = program_->plan.values[scratch_of_[s]].offset;
+      const int64_t own = static_cast<int64_t>(step.scratch_shared + step.scratch_per_worker * options_.workers);
+      for (size_t b = 0; b < step.bodies.size(); ++b)
+        if (step.body_slab_bytes[b] > 0) step.body_slab_offset[b] = step.scratch_offset + own;
+    }
+  }
+
+  // After which step a counted buffer or an object is of no use to anybody.
+  void find_releases() {
+    std::vector<int32_t> last(g_.value_capacity(), -1);
+    auto root = [&](int32_t v) { return program().values[v].root >= 0 ? program().values[v].root : v; };
+    for (size_t s = 0; s < program().steps.size(); ++s) {
+      for (int32_t v : program().steps[s].inputs)
+        if (v >= 0) last[root(v)] = static_cast<int32_t>(s);
+      for (int32_t v : program().steps[s].outputs)
+        if (v >= 0) last[root(v)] = static_cast<int32_t>(s);
+    }
+    for (int32_t v : program().outputs) last[root(v)] = -1;
+    for (int32_t v : program().inputs) last[root(v)] = -1;
+    for (size_t v = 0; v < last.size(); ++v) {
+      const Base base = program().values[v].base;
+      if (last[v] >= 0 && (base == Base::side || base == Base::object) && !g_.value(ValueId{static_cast<uint32_t>(v)}).constant)
+        program().steps[last[v]].release_after.push_back(static_cast<int32_t>(v));
+    }
+  }
+
+  const PreparedGraph& prepared_;
+  const Graph& g_;
+  const FactTable& table_;
+  const BodySources& bodies_;
+  const CompileOptions& options_;
+  std::shared_ptr<CompiledProgram> program_;
+  std::vector<int32_t> scratch_of_;       // by step; -1: none
+  std::vector<int64_t> scratch_sizes_;
+  std::vector<std::string> scratch_names_;
+};
+
+}  // namespace
+
+StatusOr<std::shared_ptr<CompiledProgram>> compile(const PreparedGraph& graph, const FactTable& facts,
+                                                   const BodySources& bodies, const CompileOptions& options) {
+  return Compiler(graph, facts, bodies, options).run();
+}
+
+}  // namespace forethought

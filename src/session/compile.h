@@ -1,0 +1,46 @@
+// From a prepared graph and the facts of one set of shapes to a program: chooses kernels, plans memory, flattens.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/program.h"
+#include "graph/facts.h"
+#include "kernel_api/instance_cache.h"
+#include "plan/planner.h"
+#include "session/prepared.h"
+
+namespace forethought {
+
+// A program with all that led to it, for reports.
+struct CompiledProgram : Program {
+  plan::PlanProblem problem;  // values by graph value id, then one scratch value for each step that wants one
+  plan::Plan plan;
+  std::vector<KernelFacts> facts;  // by step; of dynamic steps empty
+  std::vector<NodeId> nodes;       // by step
+  std::vector<std::string> scratch_names;
+  std::map<std::pair<uint32_t, int>, std::shared_ptr<const CompiledProgram>> bodies;  // planned inside this slab
+};
+
+struct CompileOptions {
+  int workers = 1;
+  plan::Effort effort = plan::Effort::replan;
+  bool validate = false;
+  InstanceCache* cache = nullptr;
+  StepResolver* resolver = nullptr;
+};
+
+// A body's program source; compile() plans bodies of known shapes inside the parent's slab through it.
+class BodySource : public ProgramSource {
+ public:
+  // The program for inputs of these facts, if all of them are numbers; null if not.
+  virtual StatusOr<std::shared_ptr<const CompiledProgram>> program_for_facts(const FactTable& facts) = 0;
+};
+using BodySources = std::map<std::pair<uint32_t, int>, BodySource*>;
+
+StatusOr<std::shared_ptr<CompiledProgram>> compile(const PreparedGraph& graph, const FactTable& facts,
+                                                   const BodySources& bodies, const CompileOptions& options);
+
+}  // namespace forethought

@@ -1,0 +1,214 @@
+#include "session/source.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/cpu.h"
+#include "base/hash.h"
+#include "graph/operator.h"
+
+namespace forethought {
+namespace {
+
+constexpr int64_t kObject = -1;  // in keys: an input that is no tensor
+
+// dtype, layout, rank, dims of each input: exact, so two different sets of shapes never share a key.
+void append_tensor(std::vector<int64_t>* key, DType dtype, std::span<const int64_t> dims) {
+  key->push_back(static_cast<int64_t>(dtype));
+  key->push_back(static_cast<int64_t>(dims.size()));
+  key->insert(key->end(), dims.begin(), dims.end());
+}
+
+Tensor borrow(const Arg& a) {
+  Tensor t;
+  t.dtype = a.dtype;
+  t.dims.assign(a.dims().begin(), a.dims().end());
+  t.layout = a.layout;
+  t.data = a.data;
+  return t;
+}
+
+}  // namespace
+
+size_t GraphSource::KeyHash::operator()(const Key& k) const { return hash_bytes(k.data(), k.size() * sizeof(int64_t)); }
+
+GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared) : graph_(graph), shared_(shared) {
+  for (const auto& [key, body] : graph.bodies) {
+    auto child = std::make_unique<GraphSource>(*body, shared);
+    bodies_[key] = child.get();
+    children_[key] = std::move(child);
+  }
+}
+
+std::shared_ptr<const CompiledProgram> GraphSource::find(const Key& key) {
+  std::lock_guard lock(mutex_);
+  const auto it = index_.find(key);
+  if (it == index_.end()) {
+    ++counts_.misses;
+    return nullptr;
+  }
+  ++counts_.hits;
+  order_.splice(order_.begin(), order_, it->second);
+  return it->second->second;
+}
+
+void GraphSource::keep(Key key, std::shared_ptr<const CompiledProgram> program) {
+  std::lock_guard lock(mutex_);
+  if (index_.contains(key)) return;
+  order_.emplace_front(std::move(key), std::move(program));
+  index_.emplace(order_.front().first, order_.begin());
+  if (order_.size() > shared_.capacity) {
+    index_.erase(order_.back().first);
+    order_.pop_back();
+    ++counts_.evicted;
+  }
+}
+
+StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, plan::Effort effort) {
+  RETURN_IF_ERROR(infer_facts(*graph_.view, facts));
+  CompileOptions o;
+  o.workers = shared_.workers;
+  o.effort = shared_.packed ? effort : plan::Effort::off;
+  o.validate = shared_.validate;
+  o.cache = shared_.instances;
+  o.resolver = this;
+  ASSIGN_OR_RETURN(std::shared_ptr<CompiledProgram> p, compile(graph_, facts, bodies_, o));
+  return std::shared_ptr<const CompiledProgram>(std::move(p));
+}
+
+StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<const Value> inputs) {
+  static thread_local Key key;  // kept for its capacity: a repeated shape allocates nothing
+  key.clear();
+  for (const Value& v : inputs) {
+    if (v.is_tensor()) {
+      append_tensor(&key, v.tensor().dtype, v.tensor().dims);
+    } else {
+      key.push_back(kObject);
+    }
+  }
+  if (auto known = find(key)) return std::shared_ptr<const Program>(std::move(known));
+  const Key own_key = key;
+  FactTable facts = seed_facts(*graph_.view);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ValueFact& f = facts[graph_.view->inputs()[i]];
+    if (!inputs[i].is_tensor()) continue;
+    f.type = ValueType::tensor(inputs[i].tensor().dtype);
+    f.shape = SymShape::of(inputs[i].tensor().dims);
+    f.has_value = false;
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, plan::Effort::replan));
+  keep(own_key, made);
+  return std::shared_ptr<const Program>(std::move(made));
+}
+
+StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::program_for_facts(const FactTable& facts) {
+  Key key;
+  for (ValueId v : graph_.view->inputs()) {
+    const ValueFact& f = facts[v];
+    if (f.type.is_tensor()) {
+      const auto numbers = f.shape.numbers();
+      if (!numbers) return std::shared_ptr<const CompiledProgram>();
+      append_tensor(&key, f.type.dtype(), *numbers);
+    } else {
+      if (f.type.is_unknown()) return std::shared_ptr<const CompiledProgram>();
+      key.push_back(kObject);
+    }
+  }
+  if (auto known = find(key)) return known;
+  FactTable own = seed_facts(*graph_.view);
+  for (ValueId v : graph_.view->inputs()) {
+    own[v].type = facts[v].type;
+    own[v].shape = facts[v].shape;  // elements are left out: the program serves every trip
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(own, plan::Effort::replan));
+  keep(std::move(key), made);
+  return made;
+}
+
+StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_at_load(const FactTable& seeds) {
+  Key key;
+  FactTable facts = seed_facts(*graph_.view);
+  for (ValueId v : graph_.view->inputs()) {
+    facts[v] = seeds[v];
+    const auto numbers = facts[v].shape.numbers();
+    if (facts[v].type.is_tensor() && numbers) {
+      append_tensor(&key, facts[v].type.dtype(), *numbers);
+    } else {
+      key.push_back(kObject);
+    }
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, plan::Effort::load));
+  keep(std::move(key), made);
+  return made;
+}
+
+StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_for(std::span<const Dims> input_dims, plan::Effort effort) {
+  FactTable facts = seed_facts(*graph_.view);
+  for (size_t i = 0; i < input_dims.size(); ++i) facts[graph_.view->inputs()[i]].shape = SymShape::of(input_dims[i]);
+  return compile_for(facts, effort);
+}
+
+StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> inputs, std::span<const Arg> outputs) {
+  const NodeId id{static_cast<uint32_t>(node)};
+  const Graph& g = *graph_.view;
+  const GraphNode& n = g.node(id);
+  const PreparedNode& prepared = graph_.nodes[id.index];
+  std::vector<Tensor> tensors(inputs.size());
+  std::vector<ValueType> types(inputs.size());
+  std::vector<SymShape> shapes(inputs.size());
+  std::vector<InferInput> infer_in(inputs.size());
+  std::vector<Operand> in(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].present) continue;
+    in[i].present = infer_in[i].present = true;
+    if (inputs[i].object) {
+      const Value& object = *inputs[i].object;
+      types[i] = object.sequence() ? ValueType::sequence(object.sequence()->element) : g.value(n.inputs[i]).type;
+    } else {
+      tensors[i] = g.is_constant(n.inputs[i]) ? *g.value(n.inputs[i]).constant : borrow(inputs[i]);
+      types[i] = ValueType::tensor(tensors[i].dtype);
+      shapes[i] = SymShape::of(tensors[i].dims);
+      infer_in[i].contents = &tensors[i];
+      in[i].dtype = tensors[i].dtype;
+      in[i].dims = tensors[i].dims;
+      in[i].layout = tensors[i].layout;
+      in[i].known = true;
+      in[i].constant = g.is_constant(n.inputs[i]) ? &tensors[i] : nullptr;
+      if (i < prepared.packed.size() && !prepared.packed[i].bytes.empty()) in[i].packed = &prepared.packed[i];
+    }
+    infer_in[i].type = &types[i];
+    infer_in[i].shape = &shapes[i];
+  }
+  ASSIGN_OR_RETURN(const std::vector<InferOutput> inferred, infer_outputs(g, id, infer_in));
+  ResolvedStep r;
+  std::vector<Operand> out(outputs.size());
+  r.output_dims.resize(outputs.size());
+  r.output_known.resize(outputs.size());
+  r.output_dtypes.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    out[i].present = outputs[i].present;
+    if (!outputs[i].present || !inferred[i].type.is_tensor()) continue;
+    r.output_dtypes[i] = out[i].dtype = inferred[i].type.dtype();
+    out[i].layout = n.outputs[i].valid() ? g.value(n.outputs[i]).layout : Layout();
+    if (const auto numbers = inferred[i].shape.numbers()) {
+      r.output_dims[i] = *numbers;
+      r.output_known[i] = true;
+      out[i].dims = r.output_dims[i];
+      out[i].known = true;
+    }
+  }
+  ASSIGN_OR_RETURN(r.facts, prepared.kernel->choose({active_isa(), in, out, shared_.instances}));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool sized = (r.facts.sized_at_run >> i) & 1u;
+    if (sized) r.output_known[i] = false;
+    if (out[i].present && out[i].dtype != DType::kUndefined && !out[i].known && !sized)
+      return internal(absl::StrCat("the shape of output ", i, " of node ", n.name, " (", to_string(n.op), ") is not known even at run"));
+  }
+  r.runnable = r.facts.instance ? r.facts.instance.get() : static_cast<const Runnable*>(prepared.kernel);
+  return r;
+}
+
+CacheCounts GraphSource::counts() const {
+  std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+}  // namespace forethought

@@ -1,0 +1,62 @@
+// Programs of one prepared graph for the shapes that come: a bounded cache with exact keys, one for each body too.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "session/compile.h"
+
+namespace forethought {
+
+struct CacheCounts {
+  int64_t hits = 0, misses = 0, evicted = 0;
+};
+
+class GraphSource final : public BodySource, public StepResolver {
+ public:
+  struct Shared {
+    int workers = 1;
+    bool validate = false;
+    bool packed = true;          // false: a buffer for each value
+    size_t capacity = 32;        // programs kept
+    InstanceCache* instances = nullptr;
+  };
+  GraphSource(const PreparedGraph& graph, const Shared& shared);
+
+  StatusOr<std::shared_ptr<const Program>> program_for(std::span<const Value> inputs) override;
+  StatusOr<std::shared_ptr<const CompiledProgram>> program_for_facts(const FactTable& facts) override;
+  // The program for these input facts, planned with full effort and kept: what load does for known shapes.
+  StatusOr<std::shared_ptr<const CompiledProgram>> plan_at_load(const FactTable& seeds);
+  // The same for any shapes, not kept: for reports.
+  StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims, plan::Effort effort);
+  StatusOr<ResolvedStep> resolve(int32_t node, std::span<const Arg> inputs, std::span<const Arg> outputs) override;
+
+  CacheCounts counts() const;
+  const PreparedGraph& graph() const { return graph_; }
+
+ private:
+  using Key = std::vector<int64_t>;
+  struct KeyHash {
+    size_t operator()(const Key& k) const;
+  };
+  using Entry = std::pair<Key, std::shared_ptr<const CompiledProgram>>;
+
+  // Infers in place and compiles.
+  StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, plan::Effort effort);
+  std::shared_ptr<const CompiledProgram> find(const Key& key);
+  void keep(Key key, std::shared_ptr<const CompiledProgram> program);
+
+  const PreparedGraph& graph_;
+  Shared shared_;
+  std::map<std::pair<uint32_t, int>, std::unique_ptr<GraphSource>> children_;
+  BodySources bodies_;
+  mutable std::mutex mutex_;
+  std::list<Entry> order_;  // most recently used first
+  std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> index_;
+  CacheCounts counts_;
+};
+
+}  // namespace forethought
