@@ -7,7 +7,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "graph/facts.h"
-#include "onnx/onnx.h"
+#include "onnx/import/import.h"
 #include "ops/op.h"
 #include "passes/passes.h"
 #include "providers/cpu/cpu_provider.h"
@@ -112,13 +112,13 @@ StatusOr<PipelineResult> run_pipeline(const ModelSource& source, const SessionOp
   PipelineResult r;
   {
     StageTimer timer(&r.report, Stage::import, nullptr);
-    onnx::ImportOptions import;
-    import.library = &operator_library();
-    import.external_data_folder = options.external_data_folder;
+    ImportOptions import;
+    import.has_kernel = [](std::string_view domain, std::string_view type) { return operator_library().has(domain, type); };
+    import.folder = options.external_data_folder;
     if (source.path.empty()) {
-      ASSIGN_OR_RETURN(r.graph, onnx::import_bytes(source.bytes, source.owner, import));
+      ASSIGN_OR_RETURN(r.graph, import_model({source.bytes, source.owner}, import));
     } else {
-      ASSIGN_OR_RETURN(r.graph, onnx::import_file(source.path, import));
+      ASSIGN_OR_RETURN(r.graph, load_model(source.path, import));
     }
     r.report.info = r.graph->info;
     timer.done(*r.graph);
