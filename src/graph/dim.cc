@@ -1,6 +1,7 @@
 #include "graph/dim.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "absl/strings/str_cat.h"
@@ -84,9 +85,16 @@ int64_t floor_div_number(int64_t a, int64_t b) {
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
 
+// Other names are written in back quotes.
+bool is_word(std::string_view s) {
+  return !s.empty() && !(s[0] >= '0' && s[0] <= '9') && std::all_of(s.begin(), s.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '.' || c == '/' || c == ':' || c >= 0x80;
+  });
+}
+
 std::string print(const DimPolynomial& p);
 std::string print(const DimAtom& a) {
-  if (a.kind == AtomKind::symbol) return a.symbol;
+  if (a.kind == AtomKind::symbol) return is_word(a.symbol) ? a.symbol : absl::StrCat("`", a.symbol, "`");
   return absl::StrCat(kAtomNames[static_cast<int>(a.kind)], "(", print(*a.a), ",", print(*a.b), ")");
 }
 std::string print(const DimPolynomial& p) {
@@ -360,6 +368,13 @@ class DimParser {
       if (error != std::errc()) return std::nullopt;
       p_ = end - s_.data();
       return Dim(v);
+    }
+    if (eat('`')) {
+      const size_t end = s_.find('`', p_);
+      if (end == std::string_view::npos) return std::nullopt;
+      const std::string_view quoted = s_.substr(p_, end - p_);
+      p_ = end + 1;
+      return Dim::symbol(quoted);
     }
     const size_t begin = p_;
     while (p_ < s_.size() && std::string_view(" +-*(),").find(s_[p_]) == std::string_view::npos) ++p_;
