@@ -10,7 +10,7 @@
 namespace forethought {
 
 // Why a node runs where it runs.
-struct Placement {
+struct NodePlacement {
   std::string node;      // its name, or "#index"
   std::string op;
   std::string provider;
@@ -20,7 +20,7 @@ struct Placement {
 };
 
 struct PartitionReport {
-  std::vector<Placement> placements;  // bodies included, names prefixed by the outer node
+  std::vector<NodePlacement> placements;  // bodies included, names prefixed by the outer node
   int copies = 0;                     // copy nodes inserted: one for each (value, device)
 };
 

@@ -24,8 +24,8 @@ class Compiler {
     for (NodeId id : prepared_.order)
       RETURN_IF_ERROR(with_context(add_step(id), absl::StrCat("node ", g_.node(id).name, " (", to_string(g_.node(id).op), ")")));
     set_roles();
-    ASSIGN_OR_RETURN(program_->plan, plan::plan(program_->problem, options_.effort));
-    if (options_.validate) RETURN_IF_ERROR(with_context(plan::validate(program_->problem, program_->plan), "the plan is wrong"));
+    ASSIGN_OR_RETURN(program_->plan, forethought::plan(program_->problem, options_.effort));
+    if (options_.validate) RETURN_IF_ERROR(with_context(validate(program_->problem, program_->plan), "the plan is wrong"));
     place_values();
     place_scratch();
     find_releases();
@@ -156,7 +156,7 @@ class Compiler {
   }
 
   void add_plan_step(const ProgramStep& step, const KernelFacts& facts, bool dynamic) {
-    plan::PlanStep s;
+    PlanStep s;
     for (int32_t v : step.inputs)
       if (v >= 0) s.reads.push_back(v);
     for (int32_t v : step.outputs)
@@ -187,35 +187,35 @@ class Compiler {
     for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
       const GraphValue& v = g_.value(ValueId{i});
       ProgramValue& p = program().values[i];
-      plan::PlanValue& q = values[i];
+      PlanValue& q = values[i];
       q.name = p.name;
       q.alignment = kAlignment;
-      q.bytes = p.known ? p.bytes : plan::kUnknownSize;
+      q.bytes = p.known ? p.bytes : kUnknownSize;
       if (v.removed) {
-        q.role = plan::Role::object;
+        q.role = Role::object;
       } else if (p.type.is_object()) {
-        q.role = plan::Role::object;
+        q.role = Role::object;
       } else if (v.constant) {
-        q.role = plan::Role::weight;
+        q.role = Role::weight;
         q.index = prepared_.weight_of[i];
       } else if (!p.known) {
-        q.role = plan::Role::data_dependent;
+        q.role = Role::data_dependent;
       } else {
-        q.role = plan::Role::execution;
+        q.role = Role::execution;
       }
     }
     for (size_t i = 0; i < g_.inputs().size(); ++i) {
-      plan::PlanValue& q = values[g_.inputs()[i].index];
+      PlanValue& q = values[g_.inputs()[i].index];
       program().inputs.push_back(static_cast<int32_t>(g_.inputs()[i].index));
-      if (q.role == plan::Role::object) continue;
-      q.role = plan::Role::input;
+      if (q.role == Role::object) continue;
+      q.role = Role::input;
       q.index = static_cast<int32_t>(i);
     }
     // Tensors that enter an object live in counted buffers of their own.
     for (const ProgramStep& s : program().steps)
       for (size_t i = 0; i < s.inputs.size() && i < 32; ++i)
-        if (s.inputs[i] >= 0 && ((s.escapes >> i) & 1u) && values[s.inputs[i]].role == plan::Role::execution)
-          values[s.inputs[i]].role = plan::Role::data_dependent;
+        if (s.inputs[i] >= 0 && ((s.escapes >> i) & 1u) && values[s.inputs[i]].role == Role::execution)
+          values[s.inputs[i]].role = Role::data_dependent;
     for (size_t i = 0; i < g_.outputs().size(); ++i) {
       const int32_t v = static_cast<int32_t>(g_.outputs()[i].index);
       const auto& listed = program().outputs;
@@ -225,17 +225,17 @@ class Compiler {
         program().copies.push_back({static_cast<int32_t>(i), v});
         continue;
       }
-      plan::PlanValue& q = values[v];
-      if (q.role != plan::Role::execution && q.role != plan::Role::data_dependent) continue;
+      PlanValue& q = values[v];
+      if (q.role != Role::execution && q.role != Role::data_dependent) continue;
       q.index = static_cast<int32_t>(i);
-      if (q.role == plan::Role::execution) q.role = plan::Role::output;
+      if (q.role == Role::execution) q.role = Role::output;
     }
     for (size_t i = 0; i < scratch_sizes_.size(); ++i) {
-      plan::PlanValue q;
+      PlanValue q;
       q.name = scratch_names_[i];
       q.bytes = scratch_sizes_[i];
       q.alignment = kAlignment;
-      q.role = plan::Role::scratch;
+      q.role = Role::scratch;
       values.push_back(q);
     }
     program_->scratch_names = std::move(scratch_names_);
@@ -243,20 +243,20 @@ class Compiler {
   }
 
   void place_values() {
-    const plan::Plan& plan = program_->plan;
+    const Plan& plan = program_->plan;
     for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
       ProgramValue& p = program().values[i];
       if (g_.value(ValueId{i}).removed) continue;
-      const plan::Placement& at = plan.values[i];
+      const ValuePlace& at = plan.values[i];
       p.offset = at.offset;
       p.index = at.index;
       switch (at.arena) {
-        case plan::ArenaKind::slab: p.base = Base::slab; break;
-        case plan::ArenaKind::input: p.base = Base::input; break;
-        case plan::ArenaKind::output: p.base = Base::output; break;
-        case plan::ArenaKind::weights: p.base = Base::weight; break;
-        case plan::ArenaKind::side: p.base = Base::side; break;
-        case plan::ArenaKind::none: p.base = p.type.is_object() ? Base::object : Base::none; break;
+        case ArenaKind::slab: p.base = Base::slab; break;
+        case ArenaKind::input: p.base = Base::input; break;
+        case ArenaKind::output: p.base = Base::output; break;
+        case ArenaKind::weights: p.base = Base::weight; break;
+        case ArenaKind::side: p.base = Base::side; break;
+        case ArenaKind::none: p.base = p.type.is_object() ? Base::object : Base::none; break;
       }
       if (at.root >= 0 && at.root != static_cast<int32_t>(i)) p.root = at.root;
       if (p.base == Base::side) p.offset = at.offset_in_root;

@@ -16,8 +16,8 @@ namespace forethought {
 
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
-  plan::PlanProblem problem;  // values by graph value id, then one scratch value for each step that wants one
-  plan::Plan plan;
+  PlanProblem problem;  // values by graph value id, then one scratch value for each step that wants one
+  Plan plan;
   std::vector<KernelFacts> facts;  // by step; of dynamic steps empty
   std::vector<NodeId> nodes;       // by step
   std::vector<std::string> scratch_names;
@@ -26,7 +26,7 @@ struct CompiledProgram : Program {
 
 struct CompileOptions {
   int workers = 1;
-  plan::Effort effort = plan::Effort::replan;
+  Effort effort = Effort::replan;
   bool validate = false;
   InstanceCache* cache = nullptr;
   StepResolver* resolver = nullptr;

@@ -84,9 +84,16 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   shared.capacity = static_cast<size_t>(std::max(1, options.plan_cache_capacity));
   shared.instances = s->instances_.get();
   s->source_ = std::make_unique<GraphSource>(*s->prepared_, shared);
-  ExecutorOptions exec;
-  exec.memory_limit = options.memory_limit;
-  s->executor_ = std::make_unique<Executor>(*s->pool_, exec);
+  s->budget_ = std::make_shared<MemoryBudget>(options.memory_limit > 0 ? options.memory_limit : MemoryBudget::kUnlimited);
+  s->io_ = std::make_unique<IoPool>(s->budget_);
+  s->side_ = std::make_unique<SideArena>(s->budget_);
+  ExecEnvironment environment;
+  environment.pool = s->pool_.get();
+  environment.io = s->io_.get();
+  environment.side = s->side_.get();
+  environment.budget = s->budget_;
+  environment.slab_options.populate = true;
+  s->executor_ = std::make_unique<Executor>(std::move(environment));
 
   const Graph& g = *s->prepared_->view;
   const FactTable seeds = seed_facts(g);
@@ -99,7 +106,6 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
     s->figures_.naive = planned->plan.naive;
     s->figures_.lower_bound = planned->plan.lower_bound;
     s->figures_.peak = planned->plan.peak;
-    RETURN_IF_ERROR(s->executor_->reserve(*planned));
   }
   s->figures_.weights_mapped = s->weights_.constants;
   s->figures_.weights_packed = s->weights_.packed;
@@ -171,7 +177,7 @@ Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outp
   }
   for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(check_input(i, inputs[i]));
   ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs));
-  RETURN_IF_ERROR(executor_->run(*program, inputs, outputs, options.cancel));
+  RETURN_IF_ERROR(executor_->run(program, inputs, outputs, {options.cancel.raw(), nullptr}));
   const double ms = now_ms() - start;
   std::lock_guard lock(mutex_);
   if (figures_.runs++ == 0) figures_.first_run_ms = ms;
@@ -217,7 +223,7 @@ Status Session::run(std::span<const NamedValue> feeds, std::span<const std::stri
 StatusOr<std::shared_ptr<const CompiledProgram>> Session::plan_for(std::span<const Dims> input_dims) const {
   if (input_dims.size() != inputs_.size())
     return invalid(absl::StrCat("the model has ", inputs_.size(), " inputs; shapes of ", input_dims.size(), " came"));
-  return source_->plan_for(input_dims, plan::Effort::load);
+  return source_->plan_for(input_dims, Effort::load);
 }
 
 SessionSummary Session::summary() const {

@@ -19,6 +19,9 @@ namespace forethought {
 
 class Pool;
 class Executor;
+class IoPool;
+class MemoryBudget;
+class SideArena;
 
 struct NamedValue {
   std::string_view name;
@@ -81,6 +84,9 @@ class Session {
   std::unique_ptr<InstanceCache> instances_;
   std::unique_ptr<GraphSource> source_;
   std::unique_ptr<Pool> pool_;
+  std::shared_ptr<MemoryBudget> budget_;
+  std::unique_ptr<IoPool> io_;
+  std::unique_ptr<SideArena> side_;
   std::unique_ptr<Executor> executor_;
   std::vector<NodeArg> inputs_, outputs_;
   std::vector<std::optional<Tensor>> defaults_;

@@ -62,11 +62,11 @@ void GraphSource::keep(Key key, std::shared_ptr<const CompiledProgram> program) 
   }
 }
 
-StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, plan::Effort effort) {
+StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, Effort effort) {
   RETURN_IF_ERROR(infer_facts(*graph_.view, facts));
   CompileOptions o;
   o.workers = shared_.workers;
-  o.effort = shared_.packed ? effort : plan::Effort::off;
+  o.effort = shared_.packed ? effort : Effort::off;
   o.validate = shared_.validate;
   o.cache = shared_.instances;
   o.resolver = this;
@@ -94,7 +94,7 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
     f.shape = SymShape::of(inputs[i].tensor().dims);
     f.has_value = false;
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, plan::Effort::replan));
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, Effort::replan));
   keep(own_key, made);
   return std::shared_ptr<const Program>(std::move(made));
 }
@@ -118,7 +118,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::program_for_facts(
     own[v].type = facts[v].type;
     own[v].shape = facts[v].shape;  // elements are left out: the program serves every trip
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(own, plan::Effort::replan));
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(own, Effort::replan));
   keep(std::move(key), made);
   return made;
 }
@@ -135,12 +135,12 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_at_load(const
       key.push_back(kObject);
     }
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, plan::Effort::load));
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, Effort::load));
   keep(std::move(key), made);
   return made;
 }
 
-StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_for(std::span<const Dims> input_dims, plan::Effort effort) {
+StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_for(std::span<const Dims> input_dims, Effort effort) {
   FactTable facts = seed_facts(*graph_.view);
   for (size_t i = 0; i < input_dims.size(); ++i) facts[graph_.view->inputs()[i]].shape = SymShape::of(input_dims[i]);
   return compile_for(facts, effort);

@@ -31,7 +31,7 @@ class GraphSource final : public BodySource, public StepResolver {
   // The program for these input facts, planned with full effort and kept: what load does for known shapes.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_at_load(const FactTable& seeds);
   // The same for any shapes, not kept: for reports.
-  StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims, plan::Effort effort);
+  StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims, Effort effort);
   StatusOr<ResolvedStep> resolve(int32_t node, std::span<const Arg> inputs, std::span<const Arg> outputs) override;
 
   CacheCounts counts() const;
@@ -45,7 +45,7 @@ class GraphSource final : public BodySource, public StepResolver {
   using Entry = std::pair<Key, std::shared_ptr<const CompiledProgram>>;
 
   // Infers in place and compiles.
-  StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, plan::Effort effort);
+  StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, Effort effort);
   std::shared_ptr<const CompiledProgram> find(const Key& key);
   void keep(Key key, std::shared_ptr<const CompiledProgram> program);
 
