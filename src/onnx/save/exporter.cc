@@ -1,0 +1,354 @@
+#include "onnx/save/exporter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/schema/schema.h"
+#include "onnx/upgrade/rules.h"
+
+namespace forethought {
+namespace {
+
+constexpr std::string_view kCoercion = "_coerce_2d";
+
+NodeForm form_of(const GraphNode& n) {
+  NodeForm form{
+      .domain = n.op.domain, .type = n.op.type, .version = n.op.version, .name = n.name, .attributes = n.attributes};
+  form.inputs.assign(n.inputs.begin(), n.inputs.begin() + n.formal_inputs());
+  form.outputs.assign(n.outputs.begin(), n.outputs.end());
+  return form;
+}
+
+bool has_coercion(const Graph& g) {
+  for (uint32_t i = 0; i < g.node_capacity(); ++i) {
+    const GraphNode& n = g.node(NodeId{i});
+    if (n.removed) continue;
+    if (n.attributes.get_int(kCoercion, 0) != 0) return true;
+    for (const auto& [name, body] : n.bodies) {
+      if (has_coercion(*body)) return true;
+    }
+  }
+  return false;
+}
+
+void spell_out(Graph& g) {
+  const size_t nodes = g.node_capacity();
+  for (uint32_t i = 0; i < nodes; ++i) {
+    const NodeId id{i};
+    if (g.node(id).removed) continue;
+    for (auto& [name, body] : g.node(id).bodies) spell_out(*body);
+    if (g.node(id).attributes.get_int(kCoercion, 0) == 0) continue;
+    NodeForm form = form_of(g.node(id));
+    g.set_output(id, 0, ValueId{});
+    Rewriter r(g, form.name.empty() ? form.type : form.name, [](ValueId) { return DType::kUndefined; });
+    spell_out_coercion(r, form);
+    g.set_input(id, 0, form.inputs[0]);
+    g.set_output(id, 0, form.outputs[0]);
+    g.node(id).attributes = form.attributes;
+  }
+}
+
+int first_ir_with(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat8E4M3FN:
+    case DType::kFloat8E4M3FNUZ:
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E5M2FNUZ:
+      return 9;
+    case DType::kUint4:
+    case DType::kInt4:
+      return 10;
+    case DType::kFloat4E2M1:
+      return 11;
+    case DType::kFloat8E8M0:
+      return 12;
+    case DType::kUint2:
+    case DType::kInt2:
+      return 13;
+    default:
+      return 4;
+  }
+}
+
+}  // namespace
+
+StatusOr<wire::Model> Exporter::model() {
+  RETURN_IF_ERROR(choose_opsets());
+  wire::Model m;
+  const ModelInfo& info = graph_->info;
+  m.has_graph = true;
+  m.model_version = info.model_version;
+  m.producer_name = info.producer_name;
+  m.producer_version = info.producer_version;
+  m.domain = info.domain;
+  m.doc = info.doc_string;
+  for (const auto& [key, value] : info.metadata) m.metadata.push_back({key, value});
+  for (const auto& [domain, version] : opsets_) m.opsets.push_back({domain, version});
+  Scope scope{.graph = graph_};
+  ASSIGN_OR_RETURN(m.graph, graph(scope, graph_->inputs().size()));
+  m.graph.name = info.graph_name.empty() ? std::string_view("graph") : info.graph_name;
+  m.ir_version = std::max<int64_t>(info.ir_version, newest_ir_);
+  return m;
+}
+
+int Exporter::opset(std::string_view domain) const {
+  const auto it = opsets_.find(domain);
+  return it == opsets_.end() ? 0 : it->second;
+}
+
+Status Exporter::choose_opsets() {
+  for (const OpsetImport& o : graph_->info.opsets) opsets_[o.domain] = o.version;
+  if (opset("") == 0) opsets_[""] = newest_opset("");
+  RETURN_IF_ERROR(raise_opsets(*graph_));
+  if (opset("") >= 13 && has_coercion(*graph_)) {
+    rewritten_ = graph_->clone();
+    spell_out(*rewritten_);
+    graph_ = rewritten_.get();
+    RETURN_IF_ERROR(raise_opsets(*graph_));
+  }
+  return absl::OkStatus();
+}
+
+Status Exporter::raise_opsets(const Graph& g) {
+  for (uint32_t i = 0; i < g.node_capacity(); ++i) {
+    const GraphNode& n = g.node(NodeId{i});
+    if (n.removed) continue;
+    for (const auto& [name, body] : n.bodies) RETURN_IF_ERROR(raise_opsets(*body));
+    int& version = opsets_.try_emplace(n.op.domain, 1).first->second;
+    if (n.attributes.get_int(kCoercion, 0) != 0) continue;  // any opset below 13, or spelled out
+    NodeForm form = form_of(n);
+    const int needed = downgrade(g, form, version);
+    if (needed == 0) {
+      return unsupported(fmt::format("node '{}' ({}) cannot be written: no version of the operator can say it", n.name,
+                                     to_string(n.op)));
+    }
+    version = needed;
+  }
+  return absl::OkStatus();
+}
+
+std::string_view Exporter::keep(std::string text) { return texts_.emplace_back(std::move(text)); }
+
+std::string_view Exporter::fresh_name(std::string_view wanted) {
+  if (used_names_.insert(wanted).second) return wanted;
+  for (int& k = suffixes_[wanted];;) {
+    const std::string_view name = keep(fmt::format("{}_{}", wanted, ++k));
+    if (used_names_.insert(name).second) return name;
+  }
+}
+
+// Inner graphs may not hide names of outer ones, so names are given once in the whole model.
+std::string_view Exporter::name_of(Scope& scope, ValueId id) {
+  if (!id.valid()) return {};
+  std::string_view& name = scope.names[id.index];
+  if (name.empty()) name = fresh_name(scope.graph->value(id).name);
+  return name;
+}
+
+std::string_view Exporter::read_name(Scope& scope, ValueId id) {
+  const std::string_view name = name_of(scope, id);
+  if (!name.empty()) scope.read.insert(name);
+  return name;
+}
+
+// A constant that an outer graph holds too (the same bytes) is read from there.
+void Exporter::name_constants(Scope& scope) {
+  for (uint32_t i = 0; i < scope.graph->value_capacity(); ++i) {
+    const ValueId id{i};
+    const GraphValue& v = scope.graph->value(id);
+    if (v.removed || !v.constant) continue;
+    const ConstantKey key(v.constant->data, fmt::format("{}{}", name(v.constant->dtype), to_string(v.constant->dims)));
+    for (Scope* s = scope.outer; s && v.constant->elements() > 0 && !v.is_output; s = s->outer) {
+      if (const auto it = s->constants.find(key); it != s->constants.end()) {
+        scope.names[i] = it->second;
+        s->read.insert(it->second);
+        break;
+      }
+    }
+    if (scope.names[i].empty()) scope.constants.emplace(key, name_of(scope, id));
+  }
+}
+
+StatusOr<wire::Graph> Exporter::graph(Scope& scope, size_t formals) {
+  const Graph& g = *scope.graph;
+  scope.names.resize(g.value_capacity());
+  wire::Graph out;
+  out.name = g.name.empty() ? std::string_view("body") : g.name;
+  for (size_t i = 0; i < formals; ++i) name_of(scope, g.inputs()[i]);
+  for (const ValueId v : g.outputs()) name_of(scope, v);
+  name_constants(scope);
+  for (size_t i = 0; i < formals; ++i) out.inputs.push_back(value_info(scope, g.inputs()[i]));
+  for (const NodeId id : g.order()) {
+    ASSIGN_OR_RETURN(out.nodes.emplace_back(), node(scope, id));
+  }
+  for (const ValueId v : g.outputs()) {
+    const bool outer = scope.outer && g.value(v).is_input;
+    if (outer) {
+      // A body may not return an input or an outer value as it is.
+      const std::string_view source = read_name(scope, v), result = fresh_name(source);
+      out.nodes.push_back({.op_type = "Identity", .inputs = {source}, .outputs = {result}});
+      out.outputs.push_back(value_info(scope, v));
+      out.outputs.back().name = result;
+      continue;
+    }
+    read_name(scope, v);
+    out.outputs.push_back(value_info(scope, v));
+  }
+  for (uint32_t i = 0; i < g.value_capacity(); ++i) {
+    const GraphValue& v = g.value(ValueId{i});
+    if (v.removed) continue;
+    if (!v.layout.is_plain()) {
+      return unsupported(fmt::format("the value '{}' has layout {}; save the graph before layouts are chosen", v.name,
+                                     to_string(v.layout)));
+    }
+    const Tensor* contents = v.constant ? &*v.constant : v.default_value ? &*v.default_value : nullptr;
+    const bool own = contents && (v.default_value || scope.read.contains(scope.names[i]));
+    const bool outer =
+        own && v.constant && !scope.constants.empty() &&
+        scope.constants.find({contents->data, fmt::format("{}{}", name(contents->dtype), to_string(contents->dims))}) ==
+            scope.constants.end();
+    if (own && !outer) {
+      ASSIGN_OR_RETURN(out.initializers.emplace_back(), tensor(scope.names[i], *contents));
+    }
+    if (!contents && v.producer.valid() && !v.is_output && v.type.is_tensor() && v.shape.has_rank) {
+      out.value_infos.push_back(value_info(scope, ValueId{i}));
+    }
+  }
+  return out;
+}
+
+StatusOr<wire::Node> Exporter::node(Scope& scope, NodeId id) {
+  const GraphNode& n = scope.graph->node(id);
+  NodeForm form = form_of(n);
+  if (n.attributes.get_int(kCoercion, 0) == 0 || opset("") < 13) downgrade(*scope.graph, form, opset(n.op.domain));
+  wire::Node out{.name = n.name, .op_type = n.op.type, .domain = n.op.domain};
+  for (const ValueId v : form.inputs) out.inputs.push_back(read_name(scope, v));
+  for (const ValueId v : form.outputs) out.outputs.push_back(name_of(scope, v));
+  for (const auto& [name, value] : form.attributes) {
+    auto a = attribute(keep(name), value);
+    if (!a.ok()) return with_context(a.status(), fmt::format("node '{}'", n.name));
+    out.attributes.push_back(std::move(*a));
+  }
+  for (const auto& [name, body] : n.bodies) {
+    Scope inner{.graph = body.get(), .outer = &scope};
+    inner.names.resize(body->value_capacity());
+    const size_t formals = body->inputs().size() - static_cast<size_t>(n.captures);
+    for (int k = 0; k < n.captures; ++k) {
+      const ValueId outer = n.inputs[static_cast<size_t>(n.formal_inputs() + k)];
+      inner.names[body->inputs()[formals + static_cast<size_t>(k)].index] = read_name(scope, outer);
+    }
+    wire::Attribute a{.name = name, .type = static_cast<int32_t>(AttrType::kGraph)};
+    ASSIGN_OR_RETURN(a.graphs.emplace_back(), graph(inner, formals));
+    out.attributes.push_back(std::move(a));
+  }
+  return out;
+}
+
+StatusOr<wire::Tensor> Exporter::tensor(std::string_view name, const Tensor& t) {
+  if (!t.layout.is_plain())
+    return unsupported(fmt::format("the constant '{}' has layout {}", name, to_string(t.layout)));
+  wire::Tensor out{.name = name, .dims = {t.dims.begin(), t.dims.end()}, .data_type = static_cast<int32_t>(t.dtype)};
+  newest_ir_ = std::max(newest_ir_, first_ir_with(t.dtype));
+  if (t.dtype == DType::kString) {
+    for (const std::string& s : t.strings()) out.strings.push_back(s);
+    return out;
+  }
+  const std::string_view bytes(static_cast<const char*>(t.data), static_cast<size_t>(t.bytes()));
+  if (sink_ && !name.empty()) {
+    ASSIGN_OR_RETURN(auto entries, sink_->put(bytes));
+    for (auto& [key, value] : entries) out.external_data.push_back({keep(std::move(key)), keep(std::move(value))});
+    out.external = !entries.empty();
+  }
+  out.has_raw = !out.external;
+  if (out.has_raw) out.raw = bytes;
+  return out;
+}
+
+StatusOr<wire::Attribute> Exporter::attribute(std::string_view name, const AttributeValue& value) {
+  wire::Attribute a{.name = name};
+  const auto kind = [&](AttrType t) { a.type = static_cast<int32_t>(t); };
+  if (const auto* i = std::get_if<int64_t>(&value)) {
+    kind(AttrType::kInt);
+    a.i = *i;
+  } else if (const auto* f = std::get_if<float>(&value)) {
+    kind(AttrType::kFloat);
+    a.f = *f;
+  } else if (const auto* s = std::get_if<std::string>(&value)) {
+    kind(AttrType::kString);
+    a.s = keep(*s);
+  } else if (const auto* is = std::get_if<std::vector<int64_t>>(&value)) {
+    kind(AttrType::kInts);
+    a.ints = *is;
+  } else if (const auto* fs = std::get_if<std::vector<float>>(&value)) {
+    kind(AttrType::kFloats);
+    a.floats = *fs;
+  } else if (const auto* ss = std::get_if<std::vector<std::string>>(&value)) {
+    kind(AttrType::kStrings);
+    for (const std::string& text : *ss) a.strings.push_back(keep(text));
+  } else if (const auto* t = std::get_if<Tensor>(&value)) {
+    kind(AttrType::kTensor);
+    ASSIGN_OR_RETURN(a.tensors.emplace_back(), tensor({}, *t));
+  } else if (const auto* ts = std::get_if<std::vector<Tensor>>(&value)) {
+    kind(AttrType::kTensors);
+    for (const Tensor& each : *ts) {
+      ASSIGN_OR_RETURN(a.tensors.emplace_back(), tensor({}, each));
+    }
+  } else if (const auto* type_value = std::get_if<ValueType>(&value)) {
+    kind(AttrType::kTypeProto);
+    a.types.push_back(type(*type_value, nullptr));
+  } else if (const auto* sparse = std::get_if<std::shared_ptr<const SparseTensor>>(&value)) {
+    kind(AttrType::kSparseTensor);
+    wire::SparseTensor& out = a.sparse_tensors.emplace_back();
+    ASSIGN_OR_RETURN(out.values, tensor({}, (*sparse)->values));
+    ASSIGN_OR_RETURN(out.indices, tensor({}, (*sparse)->indices));
+    out.dims.assign((*sparse)->dims.begin(), (*sparse)->dims.end());
+  }
+  return a;
+}
+
+wire::Type Exporter::type(const ValueType& t, const SymShape* shape) {
+  wire::Type out;
+  switch (t.kind()) {
+    case ValueType::Kind::unknown:
+      return out;
+    case ValueType::Kind::tensor:
+      out.kind = wire::Type::Kind::kTensor;
+      break;
+    case ValueType::Kind::sparse_tensor:
+      out.kind = wire::Type::Kind::kSparseTensor;
+      break;
+    case ValueType::Kind::sequence:
+      out.kind = wire::Type::Kind::kSequence;
+      break;
+    case ValueType::Kind::optional:
+      out.kind = wire::Type::Kind::kOptional;
+      break;
+    case ValueType::Kind::map:
+      out.kind = wire::Type::Kind::kMap;
+      break;
+  }
+  out.elem_type = static_cast<int32_t>(t.dtype());
+  newest_ir_ = std::max(newest_ir_, first_ir_with(t.dtype()));
+  if (t.inner()) out.element = std::make_unique<wire::Type>(type(*t.inner(), nullptr));
+  if (!shape || !shape->has_rank) return out;
+  out.has_shape = true;
+  for (const Dim& d : shape->dims) {
+    if (d.is_known()) {
+      out.dims.push_back({wire::Dim::Kind::kValue, d.value(), {}});
+    } else if (d.is_symbolic()) {
+      out.dims.push_back({wire::Dim::Kind::kParam, 0, keep(to_string(d))});
+    } else {
+      out.dims.emplace_back();
+    }
+  }
+  return out;
+}
+
+wire::ValueInfo Exporter::value_info(Scope& scope, ValueId id) {
+  const GraphValue& v = scope.graph->value(id);
+  const SymShape* shape = v.shape.has_rank ? &v.shape : v.declared ? &*v.declared : nullptr;
+  return {.name = name_of(scope, id), .type = type(v.type, shape)};
+}
+
+}  // namespace forethought

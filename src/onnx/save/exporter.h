@@ -1,0 +1,71 @@
+// Builds the wire form of a graph; text that it makes lives in the exporter, all else is viewed where it lies.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "graph/graph.h"
+#include "onnx/upgrade/rewriter.h"
+#include "onnx/wire/wire.h"
+
+namespace forethought {
+
+class Exporter {
+ public:
+  // Where the bytes of a large tensor go: returns the external_data entries, or none to keep them in the model.
+  class ExternalSink {
+   public:
+    virtual ~ExternalSink() = default;
+    virtual StatusOr<std::vector<std::pair<std::string, std::string>>> put(std::string_view bytes) = 0;
+  };
+
+  Exporter(const Graph& graph, ExternalSink* sink) : graph_(&graph), sink_(sink) {}
+
+  // The result views the graph and this exporter.
+  StatusOr<wire::Model> model();
+
+ private:
+  using ConstantKey = std::pair<const void*, std::string>;  // where the bytes lie, and their type and dims
+  struct Scope {
+    const Graph* graph = nullptr;
+    Scope* outer = nullptr;
+    std::vector<std::string_view> names;                // by value id; empty until needed
+    absl::flat_hash_set<std::string_view> read;         // names that nodes and outputs read
+    std::map<ConstantKey, std::string_view> constants;  // of this graph
+  };
+
+  Status choose_opsets();
+  Status raise_opsets(const Graph& graph);
+  std::unique_ptr<Graph> with_coercion_spelled_out() const;
+  int opset(std::string_view domain) const;
+
+  StatusOr<wire::Graph> graph(Scope& scope, size_t formals);
+  void name_constants(Scope& scope);
+  std::string_view name_of(Scope& scope, ValueId id);
+  std::string_view read_name(Scope& scope, ValueId id);
+  std::string_view fresh_name(std::string_view wanted);
+  std::string_view keep(std::string text);
+
+  StatusOr<wire::Node> node(Scope& scope, NodeId id);
+  StatusOr<wire::Attribute> attribute(std::string_view name, const AttributeValue& value);
+  StatusOr<wire::Tensor> tensor(std::string_view name, const Tensor& t);
+  wire::Type type(const ValueType& t, const SymShape* shape);
+  wire::ValueInfo value_info(Scope& scope, ValueId id);
+
+  const Graph* graph_;
+  ExternalSink* sink_;
+  std::unique_ptr<Graph> rewritten_;
+  std::map<std::string, int, std::less<>> opsets_;
+  std::deque<std::string> texts_;
+  absl::flat_hash_set<std::string_view> used_names_;
+  absl::flat_hash_map<std::string_view, int> suffixes_;
+  int newest_ir_ = 4;
+};
+
+}  // namespace forethought
