@@ -1,0 +1,73 @@
+// Runs programs: binds a run's inputs and outputs to a pooled frame and walks the steps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "exec/profile.h"
+#include "exec/program.h"
+#include "memory/block_pool.h"
+#include "memory/slab.h"
+#include "threading/pool.h"
+
+namespace forethought {
+
+class Frame;
+
+// What an executor works with; everything is borrowed but the budget. The pools may be gone before outputs are.
+struct ExecEnvironment {
+  Pool* pool = nullptr;
+  IoPool* io = nullptr;                  // outputs of runs
+  SideArena* side = nullptr;             // sizes unknown until run, elements of objects, outputs of bodies
+  std::shared_ptr<MemoryBudget> budget;  // slabs
+  PageOptions slab_options;
+};
+
+struct ExecOptions {
+  const std::atomic<bool>* cancel =
+      nullptr;               // looked at before each step (CancelFlag::raw()); null: cannot be cancelled
+  StepSink* sink = nullptr;  // null: one branch a step
+};
+
+// One for a session; thread safe. Any number of runs may be under way, each in a frame of its own. A frame keeps, for
+// one program, the resolved arguments of all steps; idle frames and slabs are kept for the next run. A repeated run of
+// a program does no heap work and no system call of ours (heap-held values such as strings and sequences apart).
+class Executor {
+ public:
+  explicit Executor(ExecEnvironment environment);
+  ~Executor();  // no run may be under way
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Runs `program` once on the calling thread and the pool.
+  // inputs: in the order of program->inputs, of the types and shapes that the program was planned for, elements aligned
+  // to their size; borrowed until the call returns, never written.
+  // outputs: in the order of program->outputs. Each may come in as a tensor with memory of the right type and number of
+  // bytes: the result is written there. Otherwise it is set to a tensor with leased memory, or to an object. After an
+  // error the outputs that came in without memory are none.
+  Status run(const std::shared_ptr<const Program>& program, std::span<const Value> inputs, std::span<Value> outputs,
+             const ExecOptions& options = {});
+
+  // Gives idle slabs and frames back; returns the bytes of the slabs. Runs under way keep theirs.
+  int64_t trim();
+
+ private:
+  struct Resources {
+    std::unique_ptr<Frame> frame;
+    std::unique_ptr<Slab> slab;
+  };
+  StatusOr<Resources> acquire(const std::shared_ptr<const Program>& program);
+  void release(Resources resources);
+
+  const ExecEnvironment environment_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Frame>> idle_frames_;  // most recently used last
+  std::vector<std::unique_ptr<Slab>> idle_slabs_;    // most recently used last
+};
+
+}  // namespace forethought

@@ -1,0 +1,210 @@
+// A run of a frame: bind what changed, walk the steps, hand the outputs out.
+#include "exec/frame.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "threading/thread_scope.h"
+
+namespace forethought {
+namespace {
+
+const std::atomic<bool> never_cancelled{false};
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs,
+                  const ExecOptions& options) {
+  if (inputs.size() != program_->inputs.size() || outputs.size() != program_->outputs.size()) {
+    return internal(fmt::format("the program has {} inputs and {} outputs; the run gave {} and {}",
+                                program_->inputs.size(), program_->outputs.size(), inputs.size(), outputs.size()));
+  }
+  const ThreadScope scope;
+  inputs_ = inputs;
+  outputs_ = outputs;
+  options_ = options;
+  if (!options_.cancel) options_.cancel = &never_cancelled;
+  bind_slab(slab);
+  Status status;
+  try {
+    status = run_bound();
+  } catch (const std::bad_alloc&) {
+    status = exhausted("the system has no more memory for strings and sequences");
+  } catch (const std::exception& e) {
+    status = step_error(current_, internal(fmt::format("a library failed: {}", e.what())));
+  }
+  drop_held();
+  if (!status.ok()) {
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (!preset_[o]) outputs[o] = Value();
+    }
+  }
+  inputs_ = {};
+  outputs_ = {};
+  return status;
+}
+
+Status Frame::run_bound() {
+  std::fill(preset_.begin(), preset_.end(), uint8_t{0});
+  RETURN_IF_ERROR(bind_inputs());
+  RETURN_IF_ERROR(bind_outputs());
+  RETURN_IF_ERROR(options_.sink ? run_steps<true>() : run_steps<false>());
+  return finish_outputs();
+}
+
+void Frame::bind_slab(std::byte* slab) {
+#ifdef FORETHOUGHT_DEBUG_CHECKS
+  if (slab) std::memset(slab, 0xff, static_cast<size_t>(program_->slab_bytes));  // NaN: reading before writing shows
+#endif
+  if (slab == slab_) return;
+  slab_ = slab;
+  for (const Fixup& f : slab_fixups_) args_[f.arg].data = slab + f.offset;
+  for (const Fixup& f : scratch_fixups_) steps_[f.arg].ctx.scratch_data = slab + f.offset;
+}
+
+Status Frame::bind_inputs() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const int32_t v = program_->inputs[i];
+    const ProgramValue& value = program_->values[v];
+    if (is_plain_object(value)) {
+      for (int32_t a : uses_[v]) args_[a].object = const_cast<Value*>(&inputs_[i]);  // kernels only read inputs
+      continue;
+    }
+    if (!inputs_[i].is_tensor()) return internal(fmt::format("input '{}' is no tensor", value.name));
+    const Tensor& tensor = inputs_[i].tensor();
+    const bool fits = tensor.dtype == value.dtype && tensor.layout == value.layout &&
+                      (!value.known || std::ranges::equal(tensor.dims, value.dims));
+    if (!fits) {
+      return internal(fmt::format("input '{}' is {}{}, but the program was made for {}{}", value.name,
+                                  name(tensor.dtype), to_string(tensor.dims), name(value.dtype),
+                                  to_string(value.dims)));
+    }
+    bind_group(static_cast<int32_t>(i), tensor.data);
+    if (!value.known) show_tensor(v, tensor);
+  }
+  return absl::OkStatus();
+}
+
+Status Frame::bind_outputs() {
+  const auto inputs = static_cast<int32_t>(inputs_.size());
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const int32_t v = program_->outputs[o];
+    const ProgramValue& value = program_->values[v];
+    const bool has_memory = outputs_[o].is_tensor() && outputs_[o].tensor().data && !is_plain_object(value) &&
+                            outputs_[o].tensor().dtype == value.dtype && !is_text(value);
+    preset_[o] = has_memory && (!value.known || outputs_[o].tensor().bytes() == value.bytes);
+    if (value.base != Base::output || value.index != static_cast<int32_t>(o) || is_plain_object(value)) continue;
+    if (!value.known || is_text(value)) {
+      bind_group(inputs + static_cast<int32_t>(o), nullptr);  // until its step makes it
+      continue;
+    }
+    if (preset_[o]) {
+      Tensor& tensor = outputs_[o].tensor();
+      tensor.dims = value.dims;
+      tensor.layout = value.layout;
+    } else {
+      ASSIGN_OR_RETURN(outputs_[o], take_tensor(output_pool(), value.name, value.dtype, value.layout, value.dims));
+    }
+    bind_group(inputs + static_cast<int32_t>(o), outputs_[o].tensor().data);
+  }
+  return absl::OkStatus();
+}
+
+template <bool kSink>
+Status Frame::run_steps() {
+  const std::atomic<bool>& cancel = *options_.cancel;
+  const auto count = static_cast<int32_t>(steps_.size());
+  for (int32_t i = 0; i < count; ++i) {
+    if (cancel.load(std::memory_order_relaxed)) [[unlikely]] {
+      return cancelled_before(i);
+    }
+    Step& step = steps_[i];
+    current_ = i;
+    int64_t begin = 0;
+    if constexpr (kSink) begin = now_ns();
+    Status status = step.special ? run_special(i) : step.runnable->run(step.ctx);
+    if (!status.ok()) [[unlikely]]
+      return step_error(i, std::move(status));
+    if constexpr (kSink) {
+      options_.sink->on_step({program_.get(), i, depth_, begin, now_ns(), &step.ctx});
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status Frame::cancelled_before(int32_t index) const {
+  return ::forethought::cancelled(fmt::format("the run was cancelled before node {}", program_->steps[index].name));
+}
+
+Status Frame::step_error(int32_t index, Status status) const {
+  if (static_cast<size_t>(index) >= program_->steps.size() || absl::IsCancelled(status)) return status;
+  return with_context(std::move(status), fmt::format("node {}", program_->steps[index].name));
+}
+
+Status Frame::finish_outputs() {
+  std::span<const Program::CopyOut> copies = program_->copies;
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const bool copied =
+        std::any_of(copies.begin(), copies.end(), [&](const auto& c) { return c.output == static_cast<int32_t>(o); });
+    if (!copied) RETURN_IF_ERROR(hand_out(static_cast<int32_t>(o), program_->outputs[o]));
+  }
+  for (const Program::CopyOut& c : copies) RETURN_IF_ERROR(copy_out(c.output, c.from));
+  return absl::OkStatus();
+}
+
+// Makes output number `output` what the steps left in `value`.
+Status Frame::hand_out(int32_t output, int32_t value) {
+  const ProgramValue& facts = program_->values[value];
+  if (facts.base == Base::output && facts.index == output) {
+    if (is_plain_object(facts) || bound_[inputs_.size() + output]) return absl::OkStatus();
+    return internal(fmt::format("no node made output '{}'", facts.name));
+  }
+  if (held_index_[value] >= 0 && !is_plain_object(facts) && facts.root < 0 && !preset_[output] &&
+      held(value).is_tensor() && held(value).tensor().owner.unique()) {
+    outputs_[output] = std::exchange(held(value), Value());
+    return absl::OkStatus();
+  }
+  return copy_out(output, value);
+}
+
+Status Frame::copy_out(int32_t output, int32_t from) {
+  const ProgramValue& facts = program_->values[from];
+  if (is_plain_object(facts)) {
+    const Value* object = object_of(from);
+    outputs_[output] = object ? *object : Value();
+    return absl::OkStatus();
+  }
+  const Tensor source = tensor_of_value(from);
+  if (!source.data && source.elements() > 0) {
+    return internal(fmt::format("no node made value '{}', which output {} repeats", facts.name, output));
+  }
+  if (preset_[output] && outputs_[output].tensor().bytes() == source.bytes()) {
+    Tensor& target = outputs_[output].tensor();
+    target.dims = source.dims;
+    target.layout = source.layout;
+    if (source.bytes() > 0) std::memmove(target.data, source.data, static_cast<size_t>(source.bytes()));
+    return absl::OkStatus();
+  }
+  preset_[output] = 0;
+  const auto& name = program_->values[program_->outputs[output]].name;
+  ASSIGN_OR_RETURN(outputs_[output], copy_tensor(output_pool(), name, source));
+  return absl::OkStatus();
+}
+
+void Frame::drop_held() {
+  for (Value& v : held_) {
+    if (!v.is_none()) v = Value();
+  }
+}
+
+}  // namespace forethought

@@ -1,0 +1,147 @@
+// One program bound to addresses: the arguments of all its steps, resolved once and re-bound only where bases changed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "exec/executor.h"
+#include "exec/profile.h"
+#include "exec/program.h"
+#include "kernel_api/run_ctx.h"
+#include "memory/block_pool.h"
+#include "memory/slab.h"
+
+namespace forethought {
+
+// Used by one run at a time. Steps run on the thread that calls run(); kernels split themselves over the pool.
+class Frame final : public RunHost {
+ public:
+  // depth 0 is the main graph, whose outputs come from the I/O pool; bodies take theirs from the side arena.
+  Frame(const ExecEnvironment& environment, std::shared_ptr<const Program> program, int32_t depth);
+  ~Frame() override;
+
+  const Program* program() const { return program_.get(); }
+  // `slab`: at least program->slab_bytes, 64-byte aligned; see Executor::run for the rest.
+  Status run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options);
+
+  // RunHost, for the step that runs.
+  void parallel_for(int64_t blocks, FunctionRef<void(int64_t block, int worker)> f) override;
+  int workers() const override { return environment_.pool->size(); }
+  StatusOr<void*> output(int slot, std::span<const int64_t> dims) override;
+  Status set_output(int slot, Value value) override;
+  StatusOr<Tensor> make_escaping(DType dtype, std::span<const int64_t> dims) override;
+  StatusOr<Value> escape(int slot) override;
+  Status run_body(int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs) override;
+  bool cancelled() const override { return options_.cancel->load(std::memory_order_relaxed); }
+
+ private:
+  struct Step {
+    const Runnable* runnable = nullptr;  // null: dynamic
+    RunCtx ctx;
+    bool special = false;      // something is to be done before or after it: see run_special()
+    int32_t first_child = -1;  // in children_
+  };
+  struct Fixup {
+    int32_t arg;
+    int64_t offset;
+  };
+  // Lists of T by key, one after the other.
+  template <typename T>
+  struct Lists {
+    std::vector<int32_t> first;
+    std::vector<T> items;
+    std::span<const T> operator[](size_t key) const {
+      return {items.data() + first[key], items.data() + first[key + 1]};
+    }
+  };
+  // The frames of one body that were used last, one for each program.
+  struct Children {
+    std::vector<std::unique_ptr<Frame>> frames;  // most recently used first
+    std::unique_ptr<Slab> slab;                  // where the parent's slab has no room planned for it
+  };
+
+  // --- building (build.cc)
+  void build_steps();
+  void build_groups();
+  bool is_special(const ProgramStep& step) const;
+  int32_t group_of(int32_t value) const;  // the base whose address decides the value's at run; -1: slab, weight, none
+
+  // --- a run (frame.cc)
+  Status run_bound();
+  void bind_slab(std::byte* slab);
+  Status bind_inputs();
+  Status bind_outputs();
+  template <bool kSink>
+  Status run_steps();
+  Status cancelled_before(int32_t index) const;
+  Status step_error(int32_t index, Status status) const;
+  Status finish_outputs();
+  Status hand_out(int32_t output, int32_t value);
+  Status copy_out(int32_t output, int32_t from);
+  void drop_held();
+
+  // --- values that a run makes (values.cc)
+  void bind_group(int32_t group, void* base);
+  void show_tensor(int32_t value, const Tensor& tensor);  // address, dims, type: to every argument that names the value
+  void hide(int32_t value);                               // its dims and address are of an earlier run
+  StatusOr<Tensor> take_tensor(BlockPool& pool, std::string_view name, DType dtype, Layout layout,
+                               std::span<const int64_t> dims);
+  StatusOr<Tensor> copy_tensor(BlockPool& pool, std::string_view name, const Tensor& from);
+  BlockPool& output_pool() const;
+  Status make_output(int32_t value, DType dtype, std::span<const int64_t> dims);
+  Status adopt(int32_t value, Value made);
+  Status adopt_as_output(int32_t value, Value made);
+  Tensor tensor_of_value(int32_t value) const;     // borrowed: no owner
+  const BufferRef* owner_of(int32_t value) const;  // of the side buffer it lies in; null: none
+  const Value* object_of(int32_t value) const;     // null: it is no object, or not there
+  Value& held(int32_t value) { return held_[held_index_[value]]; }
+  const Value& held(int32_t value) const { return held_[held_index_[value]]; }
+
+  // --- steps that need more than their kernel (special.cc)
+  Status run_special(int32_t index);
+  Status prepare_outputs(const ProgramStep& step);
+  Status run_dynamic(int32_t index);
+  Status place_dynamic_output(const ProgramStep& step, size_t slot, const ResolvedStep& resolved);
+  bool share_input(const ProgramStep& step, int32_t value, const Alias& alias, DType dtype,
+                   std::span<const int64_t> dims);
+  StatusOr<Frame*> child_for(Children& children, std::shared_ptr<const Program> program);
+
+  const ExecEnvironment environment_;
+  const std::shared_ptr<const Program> program_;
+  const int32_t depth_;
+
+  std::vector<Arg> args_;  // of each step: inputs, then outputs
+  std::vector<Step> steps_;
+  std::vector<Fixup> slab_fixups_;
+  std::vector<Fixup> scratch_fixups_;  // by step instead of argument
+  Lists<Fixup> fixups_;                // by group: inputs, outputs, then side roots by value
+  Lists<int32_t> uses_;                // arguments by value
+  std::vector<void*> bound_;           // by group: the address in force
+  std::vector<int32_t> held_index_;    // by value: its place in held_, or -1
+  std::vector<Value> held_;            // side buffers and objects that the run under way made
+  std::vector<uint8_t> preset_;        // by output: it came in with memory of the right size
+  std::vector<Children> children_;
+
+  // Of the run under way.
+  std::byte* slab_ = nullptr;
+  std::span<const Value> inputs_;
+  std::span<Value> outputs_;
+  ExecOptions options_;
+  int32_t current_ = 0;
+};
+
+inline bool sized_at_run(uint32_t mask, size_t slot) { return slot < 32 && ((mask >> slot) & 1u); }
+
+// What a value is, from its facts in the program.
+inline bool is_text(const ProgramValue& v) { return v.dtype == DType::kString; }
+inline bool is_plain_object(const ProgramValue& v) {
+  return v.dtype == DType::kUndefined && !v.type.is_tensor() && (v.base == Base::object || !v.type.is_unknown());
+}
+
+}  // namespace forethought

@@ -1,0 +1,46 @@
+// What the executor tells, step by step, to whoever asked: times for profiles, arguments for comparing runs.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace forethought {
+
+struct Program;
+class RunCtx;
+
+struct StepEvent {
+  const Program* program = nullptr;  // names the step: program->steps[step].name
+  int32_t step = 0;
+  int32_t depth = 0;                 // 0: the main graph; 1: a body of a control-flow node of it, and so on
+  int64_t begin_ns = 0, end_ns = 0;  // of the steady clock
+  const RunCtx* ctx = nullptr;       // the step's arguments, valid during the call
+};
+
+// Called on the thread that runs the steps, after each step that succeeded. Runs with a sink are not free of overhead.
+class StepSink {
+ public:
+  virtual ~StepSink() = default;
+  virtual void on_step(const StepEvent& event) = 0;
+};
+
+// Keeps the times of all steps; several runs may share one.
+class ProfileRecorder final : public StepSink {
+ public:
+  struct Entry {
+    std::string name;
+    int32_t step = 0, depth = 0, node = -1;
+    int64_t begin_ns = 0, end_ns = 0;
+    uint64_t thread = 0;  // a small number for each thread that was seen
+  };
+  void on_step(const StepEvent& event) override;
+  std::vector<Entry> take();  // what came so far, in order; the recorder is empty afterwards
+
+ private:
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace forethought

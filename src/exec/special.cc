@@ -1,0 +1,143 @@
+// Steps that need more than a call of their kernel: memory just before, a choice of kernel, bodies, releases.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "exec/frame.h"
+
+namespace forethought {
+namespace {
+
+// Frames that are kept for one body; a loop whose shapes change every trip makes a new program each time anyway.
+constexpr size_t kFramesPerBody = 4;
+
+}  // namespace
+
+Status Frame::run_special(int32_t index) {
+  const ProgramStep& step = program_->steps[index];
+  for (int32_t v : step.outputs) {
+    if (v >= 0 && !program_->values[v].known) hide(v);
+  }
+  if (!step.runnable) {
+    RETURN_IF_ERROR(run_dynamic(index));
+  } else {
+    RETURN_IF_ERROR(prepare_outputs(step));
+    RETURN_IF_ERROR(step.runnable->run(steps_[index].ctx));
+  }
+  for (int32_t v : step.release_after) {
+    if (held_index_[v] >= 0) held(v) = Value();
+  }
+  return absl::OkStatus();
+}
+
+Status Frame::prepare_outputs(const ProgramStep& step) {
+  for (size_t slot = 0; slot < step.outputs.size(); ++slot) {
+    const int32_t v = step.outputs[slot];
+    if (v < 0 || sized_at_run(step.sized_at_run, slot)) continue;
+    const ProgramValue& facts = program_->values[v];
+    if (facts.known && !is_plain_object(facts)) RETURN_IF_ERROR(make_output(v, facts.dtype, facts.dims));
+  }
+  return absl::OkStatus();
+}
+
+Status Frame::run_dynamic(int32_t index) {
+  const ProgramStep& step = program_->steps[index];
+  if (!program_->resolver)
+    return internal("its shapes are known only now and the program has nobody who resolves them");
+  RunCtx ctx = steps_[index].ctx;
+  ASSIGN_OR_RETURN(const ResolvedStep resolved, program_->resolver->resolve(step.node, ctx.inputs, ctx.outputs));
+  const Runnable* runnable = resolved.runnable ? resolved.runnable : resolved.facts.instance.get();
+  if (!runnable) return internal("the resolver gave no kernel");
+  for (size_t slot = 0; slot < step.outputs.size(); ++slot) {
+    if (step.outputs[slot] >= 0) RETURN_IF_ERROR(place_dynamic_output(step, slot, resolved));
+  }
+  ctx.scratch_shared = round_up(resolved.facts.scratch_shared, 64);
+  ctx.scratch_per_worker = round_up(resolved.facts.scratch_per_worker, 64);
+  Lease scratch;
+  const auto per_workers = checked_mul(static_cast<int64_t>(ctx.scratch_per_worker), workers());
+  const auto bytes = per_workers ? checked_add(static_cast<int64_t>(ctx.scratch_shared), *per_workers) : std::nullopt;
+  if (!bytes) return internal("its kernel asks for more scratch than there is memory");
+  if (*bytes > 0) {
+    ASSIGN_OR_RETURN(scratch, environment_.side->take(*bytes, "the kernel's scratch"));
+    ctx.scratch_data = static_cast<std::byte*>(scratch.data);
+  }
+  return runnable->run(ctx);
+}
+
+Status Frame::place_dynamic_output(const ProgramStep& step, size_t slot, const ResolvedStep& resolved) {
+  const int32_t v = step.outputs[slot];
+  const ProgramValue& facts = program_->values[v];
+  if (is_plain_object(facts)) return absl::OkStatus();
+  const bool has_dtype = slot < resolved.output_dtypes.size() && resolved.output_dtypes[slot] != DType::kUndefined;
+  const DType dtype = has_dtype ? resolved.output_dtypes[slot] : facts.dtype;
+  for (int32_t a : uses_[v]) args_[a].dtype = dtype;
+  const bool dims_known = slot < resolved.output_known.size() && resolved.output_known[slot];
+  if (!dims_known || sized_at_run(resolved.facts.sized_at_run, slot)) return absl::OkStatus();  // the kernel asks
+  const Dims& dims = resolved.output_dims[slot];
+  if (facts.base == Base::side && facts.root < 0) {
+    for (const Alias& alias : resolved.facts.aliases) {
+      if (alias.out == static_cast<int>(slot) && share_input(step, v, alias, dtype, dims)) return absl::OkStatus();
+    }
+  }
+  return make_output(v, dtype, dims);
+}
+
+// Makes side value `v` a view of the step's input where those bytes stay as they are until the run ends or the last
+// counted reference goes: not in the slab, which is reused, nor in an output, which may be written in place.
+bool Frame::share_input(const ProgramStep& step, int32_t v, const Alias& alias, DType dtype,
+                        std::span<const int64_t> dims) {
+  const int32_t from = step.inputs[alias.in];
+  if (from < 0 || is_plain_object(program_->values[from])) return false;
+  const Base base = program_->values[from].base;
+  if (base != Base::side && base != Base::input && base != Base::weight) return false;
+  Tensor source = tensor_of_value(from);
+  const ProgramValue& facts = program_->values[v];
+  const auto bytes = storage_bytes(dtype, facts.layout, dims);
+  if (!source.data || !bytes || alias.byte_offset < 0 || *bytes > source.bytes() ||
+      alias.byte_offset > source.bytes() - *bytes) {
+    return false;
+  }
+  Tensor view;
+  view.dtype = dtype;
+  view.layout = facts.layout;
+  view.dims.assign(dims.begin(), dims.end());
+  view.data = static_cast<std::byte*>(source.data) + alias.byte_offset;
+  if (const BufferRef* owner = owner_of(from)) view.owner = *owner;
+  held(v) = std::move(view);
+  show_tensor(v, held(v).tensor());
+  return true;
+}
+
+StatusOr<Frame*> Frame::child_for(Children& children, std::shared_ptr<const Program> program) {
+  auto& frames = children.frames;
+  auto found = std::ranges::find_if(frames, [&](const auto& f) { return f->program() == program.get(); });
+  if (found == frames.end()) {
+    if (frames.size() == kFramesPerBody) frames.pop_back();
+    frames.insert(frames.begin(), std::make_unique<Frame>(environment_, std::move(program), depth_ + 1));
+  } else {
+    std::rotate(frames.begin(), found, found + 1);
+  }
+  return frames.front().get();
+}
+
+Status Frame::run_body(int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs) {
+  const ProgramStep& step = program_->steps[current_];
+  if (static_cast<size_t>(body) >= step.bodies.size()) return internal("it has no such body");
+  ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, step.bodies[body]->program_for(inputs));
+  Children& children = children_[steps_[current_].first_child + body];
+  const int64_t bytes = program->slab_bytes;
+  ASSIGN_OR_RETURN(Frame * child, child_for(children, std::move(program)));
+  const auto b = static_cast<size_t>(body);
+  const bool planned = b < step.body_slab_offset.size() && b < step.body_slab_bytes.size() &&
+                       step.body_slab_offset[b] >= 0 && bytes <= step.body_slab_bytes[b];
+  if (planned) return child->run(slab_ + step.body_slab_offset[b], inputs, outputs, options_);
+  if (!children.slab) children.slab = std::make_unique<Slab>(environment_.budget, environment_.slab_options);
+  RETURN_IF_ERROR(children.slab->ensure(bytes, "the slab of a body"));
+  children.slab->set_in_use(true);
+  Status status = child->run(children.slab->data(), inputs, outputs, options_);
+  children.slab->set_in_use(false);
+  return status;
+}
+
+}  // namespace forethought
