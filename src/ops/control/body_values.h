@@ -1,0 +1,32 @@
+// What If and Loop share: inputs as a body sees them, and the way of a body's results into the step's outputs.
+#pragma once
+
+#include "graph/infer.h"
+#include "kernel_api/facts.h"
+#include "kernel_api/run_ctx.h"
+
+namespace forethought {
+
+// A step's input for a body: tensors are borrowed, objects shared.
+Value borrow(const Arg& a);
+
+// Whether the planner gives this output memory; otherwise it is sized at run (tensors) or an object.
+bool is_planned(const Operand& output);
+// The bits of the tensor outputs that are sized at run.
+StatusOr<uint32_t> sized_at_run(std::span<const Operand> outputs);
+
+// A tensor over the memory of a planned output, for RunHost::run_body to write to.
+Tensor planned_tensor(const Arg& output);
+
+// Copies the elements of `from` to memory of its size; nothing if they are there already.
+void copy_elements(const Tensor& from, void* to);
+
+// Makes `value` output `slot`: bytes are copied where the output is planned and they are elsewhere, or where the value
+// only borrows them; otherwise the value is handed over.
+Status deliver(RunCtx& c, int slot, bool planned, Value value);
+
+// What two possible results have in common. Types that differ are an error, named by `what`.
+Status merge_type(const ValueType& a, const ValueType& b, const char* what, int index, ValueType* out);
+SymShape merge_shape(const SymShape& a, const SymShape& b);
+
+}  // namespace forethought
