@@ -43,12 +43,12 @@ class Analyser {
       return invalid(absl::StrCat("the slab's granule ", p_.granule, " is not a power of two"));
     }
     int64_t total = 0;
-    std::vector<uint8_t> taken(p_.values.size() * 3);  // indices of weights, inputs and outputs
+    std::vector<uint8_t> taken(p_.values.size() * 2);  // numbers of inputs and outputs
     for (ValueNo v = 0; known_id(v); ++v) {
       const PlanValue& value = p_.values[v];
-      if (value.role <= Role::output) {
+      if (value.role == Role::input || value.role == Role::output) {
         const size_t i = static_cast<size_t>(value.index);
-        if (value.index < 0 || i >= p_.values.size() || taken[i * 3 + static_cast<size_t>(value.role)]++) {
+        if (value.index < 0 || i >= p_.values.size() || taken[i * 2 + (value.role == Role::input)]++) {
           return invalid(absl::StrCat("value ", label(v), " is ", name(value.role), " number ", value.index,
                                       ": negative, too large or had twice"));
         }

@@ -16,8 +16,8 @@ struct Folding {
   std::vector<uint8_t> is_view;  // by ValueNo: an output whose view is honoured, which its step does not write
 };
 
-// Honours a view unless an output would share bytes with anything that is not wholly its own, a value that escapes
-// would share bytes that are not counted, or its address would be misaligned.
+// Honours a view unless an output would share bytes with anything that is not wholly its own, or a value that escapes
+// would share bytes that are not counted.
 void fold_views(Folding& f);
 
 // Lets inputs be born inside their window of an output, unless that raises the most bytes live at one step.

@@ -57,7 +57,6 @@ class OverwriteChooser {
     if (in.root == out.root) return false;
     const bool out_is_free = st_.arena(out.root) == ArenaKind::slab && out.root == fact.out && st_.first(out.root) == s;
     if (out_is_free && st_.covers(fact.out, out)) {  // the output joins the input's storage
-      if (in.offset % st_.alignment(out.root) != 0) return false;
       if (!worth_it(in.root, out.root, st_.covers(fact.in, in))) return false;
       st_.merge(out.root, in.root, in.offset, Place::over, fact.in);
       return true;
@@ -66,7 +65,7 @@ class OverwriteChooser {
     const ArenaKind arena = st_.arena(out.root);
     if (arena != ArenaKind::slab && arena != ArenaKind::output) return false;
     if (st_.arena(in.root) != ArenaKind::slab || !st_.covers(fact.in, in)) return false;
-    if (value(fact.in).bytes > value(fact.out).bytes || out.offset % st_.alignment(in.root) != 0) return false;
+    if (value(fact.in).bytes > value(fact.out).bytes) return false;
     const bool vacant = st_.all_members(out.root, kMembersLookedAt, [&](ValueNo m, int64_t offset) {
       return !overlap(m, offset, fact.out, out.offset) || f_.analysis.first[m] >= s;
     });

@@ -383,16 +383,15 @@ TEST(Planner, AlignmentIsOfTheAddressAndPaddingIsCounted) {
   Builder b;
   const ValueNo x = b.value(Role::input, 64, 0), a = b.temp(65), c = b.temp(64), view = b.temp(32);
   b.p.values[c].alignment = 256;
-  b.p.values[view].alignment = 64;
   b.step({x}, {a});
   b.step({x}, {c});
   b.step({c}, {view}).aliases.push_back({view, c, 32});
   b.step({a, view}, {b.value(Role::output, 4, 0)});
   const Plan plan = b.made();
   EXPECT_EQ(plan.values[c].offset % 256, 0);
-  EXPECT_FALSE(plan.alias_honoured(2, 0));
-  EXPECT_EQ(plan.lower_bound, 128 + 64 + 64);
-  EXPECT_EQ(plan.padding, 63 + 32);
+  EXPECT_TRUE(plan.alias_honoured(2, 0)) << "a view lies where its step says";
+  EXPECT_EQ(plan.lower_bound, 128 + 64);
+  EXPECT_EQ(plan.padding, 63);
 }
 
 TEST(Planner, EmptyTensorsTakeNoBytes) {

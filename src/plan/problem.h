@@ -12,18 +12,19 @@ using StepNo = int32_t;   // index into PlanProblem::steps
 constexpr int32_t kNoId = -1;
 constexpr int64_t kUnknownSize = -1;  // a size that only the run tells
 
-// weight, input and output: owned outside the slab; `PlanValue::index` numbers them within their kind.
-// execution: an intermediate. scratch: bytes a kernel wants during one step (a child plan's slab is one too).
-// data_dependent: a tensor with a counted buffer of its own: its size is unknown until run, or it escapes into an
-// object. object: a string tensor, sequence, optional or map: no bytes for the planner.
+// weight, input and output: owned outside the slab. `PlanValue::index` numbers inputs and outputs, each once; of
+// weights it is the caller's own matter. execution: an intermediate. scratch: bytes a kernel wants during one step (a
+// child plan's slab is one too). data_dependent: a tensor with a counted buffer of its own: its size is unknown until
+// run, or it escapes into an object. object: a string tensor, sequence, optional or map: no bytes for the planner.
 enum class Role : uint8_t { weight, input, output, execution, scratch, data_dependent, object };
 
 struct PlanValue {
   std::string_view name;    // for reports only; not owned
   int64_t bytes = 0;        // or kUnknownSize
-  uint32_t alignment = 64;  // a power of two that the value's address must be a multiple of
+  uint32_t alignment = 64;  // of its address while its bytes are its own; a power of two. Within another's bytes a
+                            // value lies where the facts of its step say
   Role role = Role::execution;
-  int32_t index = kNoId;  // which weight, input or output of the graph it is
+  int32_t index = kNoId;  // which input or output of the graph, or the caller's number of a weight
 };
 
 // Output `out` is a view of input `in`, `byte_offset` bytes into it: no bytes move if the plan honours this, else the

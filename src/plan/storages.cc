@@ -120,7 +120,7 @@ void Storages::merge(ValueNo child, ValueNo parent, int64_t offset, Place place,
                    : first_[child] == kNoId ? first_[parent]
                                             : std::min(first_[parent], first_[child]);
   last_[parent] = std::max(last_[parent], last_[child]);
-  alignment_[parent] = std::max(alignment_[parent], alignment_[child]);
+  if (offset == 0) alignment_[parent] = std::max(alignment_[parent], alignment_[child]);
   for (int l = 0; lanes_ > 1 && l < lanes_; ++l) {
     last_on_[at(parent, l)] = std::max(last_on_[at(parent, l)], last_on_[at(child, l)]);
     known_[at(parent, l)] = std::min(known_[at(parent, l)], known_[at(child, l)]);

@@ -25,7 +25,7 @@ class Storages {
   int64_t bytes(ValueNo root) const { return bytes_[root]; }  // kUnknownSize, or the most that a member needs
   StepNo first(ValueNo root) const { return first_[root]; }
   StepNo last(ValueNo root) const { return last_[root]; }
-  uint32_t alignment(ValueNo root) const { return alignment_[root]; }  // the most that a member wants
+  uint32_t alignment(ValueNo root) const { return alignment_[root]; }  // the most that a member at its start wants
   int64_t rounded(ValueNo root) const;                                 // slab bytes
 
   // Per lane: the last step that touches the root, and what is known to be over before any step touches it.
@@ -48,7 +48,7 @@ class Storages {
     return true;
   }
 
-  // Puts the storage `child` (a root) into `parent` (another root) at `offset`, a multiple of the child's alignment;
+  // Puts the storage `child` (a root) into `parent` (another root) at `offset`;
   // `place` and `partner` say why.
   void merge(ValueNo child, ValueNo parent, int64_t offset, Place place, ValueNo partner);
   // Moves a storage out of the slab.

@@ -97,7 +97,7 @@ class Validator {
     first_.assign(p_.values.size(), kNoId);
     last_ = writer_ = first_;
     for (ValueNo v = 0; v < count(); ++v) {
-      if (!borrowed(v) && p_.values[v].role != Role::output) continue;
+      if (p_.values[v].role != Role::input && p_.values[v].role != Role::output) continue;
       if (!owners_.emplace(std::pair(p_.values[v].role, p_.values[v].index), v).second) {
         return invalid(
             absl::StrCat("unknown id: ", label(v), " shares its number with another ", name(p_.values[v].role)));
@@ -161,7 +161,7 @@ class Validator {
       return invalid(
           absl::StrCat("out of arena: ", label(v), " at offset ", pl.offset, ", ", pl.offset_in_root, " in its root"));
     }
-    if (pl.offset % value.alignment != 0) {
+    if (pl.root == v && pl.offset % value.alignment != 0) {
       return invalid(absl::StrCat("misaligned: ", label(v), " at offset ", pl.offset, " wants ", value.alignment));
     }
     RETURN_IF_ERROR(check_home(v));
@@ -220,10 +220,13 @@ class Validator {
         return invalid(absl::StrCat("unknown id: side buffer ", pl.index, " for ", label(v)));
       }
       room = p_.values[pl.index].bytes;
+    } else if (pl.arena == ArenaKind::weights) {
+      if (p_.values[pl.root].role != Role::weight || p_.values[pl.root].index != pl.index) {
+        return invalid(absl::StrCat("unknown id: weight ", pl.index, " is not that of ", label(v)));
+      }
+      room = p_.values[pl.root].bytes;
     } else {
-      const Role role = pl.arena == ArenaKind::weights ? Role::weight
-                        : pl.arena == ArenaKind::input ? Role::input
-                                                       : Role::output;
+      const Role role = pl.arena == ArenaKind::input ? Role::input : Role::output;
       const auto owner = owners_.find({role, pl.index});
       if (owner == owners_.end()) {
         return invalid(absl::StrCat("unknown id: there is no ", name(role), " number ", pl.index, ", where ", label(v),
@@ -392,7 +395,7 @@ class Validator {
   const Plan& plan_;
   const HappensBefore& before_;
   std::vector<StepNo> first_, last_, writer_;
-  std::map<std::pair<Role, int32_t>, ValueNo> owners_;  // weights, inputs and outputs by number
+  std::map<std::pair<Role, int32_t>, ValueNo> owners_;  // inputs and outputs by number
   std::vector<std::vector<Piece>> pieces_;              // by ValueNo
   std::map<Buffer, std::vector<Write>> writes_;
   std::map<std::tuple<StepNo, ValueNo, ValueNo>, bool> overwrites_;  // (step, out, in) that the plan makes and may make

@@ -57,7 +57,7 @@ class WindowPlacer {
       const Storages::Spot in = st_.find(fact.in);
       if (f_.problem.values[fact.in].role != Role::execution || st_.arena(in.root) != ArenaKind::slab) continue;
       if (bytes == 0 || !st_.covers(fact.in, in) || in.root == spot.root || taken_in_[in.root] == s) continue;
-      if (fact.byte_offset < taken || (spot.offset + fact.byte_offset) % st_.alignment(in.root) != 0) continue;
+      if (fact.byte_offset < taken) continue;
       taken = fact.byte_offset + bytes;
       taken_in_[in.root] = s;
       found.push_back({i, in.root, st_.first(in.root)});
