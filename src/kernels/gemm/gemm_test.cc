@@ -35,8 +35,8 @@ TEST(GemmReference, AgreesWithTheDefinition) {
           const auto a = random(m * k, 1), b = random(k * n, 2);
           const auto ma = matrix(a, m, k, t & 1), mb = matrix(b, k, n, t & 2);
           std::vector<float> c(m * (n + 2), 7.0f);
-          gemm_reference<float>(ma, mb, n, k, c.data(), n + 2, 0, m / 2);
-          gemm_reference<float>(ma, mb, n, k, c.data(), n + 2, m / 2, m);
+          gemm_reference(ma, mb, n, k, c.data(), n + 2, 0, m / 2);
+          gemm_reference(ma, mb, n, k, c.data(), n + 2, m / 2, m);
           for (int64_t i = 0; i < m; ++i) {
             for (int64_t j = 0; j < n; ++j) {
               double want = 0;
@@ -54,11 +54,11 @@ TEST(GemmReference, IntegersWrap) {
   const int32_t big = std::numeric_limits<int32_t>::max();
   const std::vector<int32_t> a{big, big}, b{2, 1};
   int32_t c = 0;
-  gemm_reference<int32_t>({a.data(), 2, 1}, {b.data(), 1, 1}, 1, 2, &c, 1, 0, 1);
+  gemm_reference<int32_t, int32_t>({a.data(), 2, 1}, {b.data(), 1, 1}, 1, 2, &c, 1, 0, 1);
   EXPECT_EQ(static_cast<uint32_t>(c), static_cast<uint32_t>(big) * 3u);
   const std::vector<uint64_t> u{~uint64_t{0}}, v{3};
   uint64_t w = 0;
-  gemm_reference<uint64_t>({u.data(), 1, 1}, {v.data(), 1, 1}, 1, 1, &w, 1, 0, 1);
+  gemm_reference<uint64_t, uint64_t>({u.data(), 1, 1}, {v.data(), 1, 1}, 1, 1, &w, 1, 0, 1);
   EXPECT_EQ(w, ~uint64_t{0} * 3);
 }
 
@@ -79,7 +79,7 @@ TEST(Sgemm, AgreesWithTheReference) {
             const auto ma = matrix(a, m, k, t & 1), mb = matrix(b, k, n, t & 2);
             const bool accumulate = t == 3;
             std::vector<float> want(m * n), packed(sgemm_packed_size(isa, k, n), NAN), c = start;
-            gemm_reference<float>(ma, mb, n, k, want.data(), n, 0, m);
+            gemm_reference(ma, mb, n, k, want.data(), n, 0, m);
             const int64_t panels = sgemm_panels(isa, n);
             sgemm_pack<float>(isa, mb, k, n, packed.data(), 0, panels / 2);
             sgemm_pack<float>(isa, mb, k, n, packed.data(), panels / 2, panels);
@@ -103,6 +103,45 @@ TEST(Sgemm, AgreesWithTheReference) {
           }
 }
 
+// Rows of A that are a power of two apart take the path that copies them first.
+TEST(Sgemm, RowsThatCollideInCache) {
+  for (Isa isa : vector_tiers())
+    for (int64_t m : {3, 12, 17}) {
+      const int64_t k = 1024, n = 70;
+      const auto a = random(m * k, 1), b = random(k * n, 2);
+      std::vector<float> want(m * n), packed(sgemm_packed_size(isa, k, n)), c(m * n, NAN);
+      gemm_reference<float, float>({a.data(), k, 1}, {b.data(), n, 1}, n, k, want.data(), n, 0, m);
+      sgemm_pack<float>(isa, {b.data(), n, 1}, k, n, packed.data(), 0, sgemm_panels(isa, n));
+      sgemm(isa, {a.data(), k, 1}, sgemm_packed(isa, packed.data(), k), n, k, c.data(), n, 0, m, 0,
+            sgemm_panels(isa, n), false);
+      for (int64_t i = 0; i < m * n; ++i) ASSERT_NEAR(c[i], want[i], 1e-3) << name(isa) << " " << m << " at " << i;
+    }
+}
+
+TEST(Sgemm, FinishAgreesWithScalar) {
+  const Epilogue all[] = {{},
+                          {Activation::relu, 0, 0},
+                          {Activation::leaky_relu, 0.1f, 0},
+                          {Activation::clip, -0.5f, 0.5f},
+                          {Activation::sigmoid, 0, 0},
+                          {Activation::hard_swish, 0, 0}};
+  const int64_t rows = 3, cols = 41;
+  const auto c = random(rows * cols, 1), z = random(rows * cols, 2);
+  for (Isa isa : vector_tiers())
+    for (const Epilogue& e : all)
+      for (const Matrix<float>& addend :
+           {Matrix<float>{nullptr, 0, 0}, Matrix<float>{z.data(), 0, 1}, Matrix<float>{z.data(), 1, 0},
+            Matrix<float>{z.data(), 0, 0}, Matrix<float>{z.data(), cols, 1}, Matrix<float>{z.data(), 1, rows}}) {
+        const Finish f{0.5f, 2.0f, addend, e};
+        std::vector<float> want = c, got = c;
+        if (!want.empty()) want[0] = got[0] = NAN;
+        sgemm_finish(Isa::scalar, f, want.data(), cols, 0, rows, 2, cols - 1);
+        sgemm_finish(isa, f, got.data(), cols, 0, rows, 2, cols - 1);
+        for (int64_t i = 1; i < rows * cols; ++i)
+          ASSERT_NEAR(got[i], want[i], 1e-6) << name(isa) << name(e.activation) << i;
+      }
+}
+
 TEST(OnednnMatmul, AgreesWithTheReference) {
   if (!onednn::serves_matmul(active_isa(), DType::kFloat)) GTEST_SKIP() << "no packed matmul at this tier";
   for (int64_t m : {1, 3, 64})
@@ -112,7 +151,7 @@ TEST(OnednnMatmul, AgreesWithTheReference) {
         std::vector<float> packed(onednn::matmul_packed_size(DType::kFloat, k, n) + 16), want(m * n), got(m * n, NAN);
         float* aligned = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(packed.data()) + 63) & ~uintptr_t{63});
         onednn::pack_matmul(Matrix<float>{b.data(), n, 1}, k, n, aligned);
-        gemm_reference<float>({a.data(), k, 1}, {b.data(), n, 1}, n, k, want.data(), n, 0, m);
+        gemm_reference<float, float>({a.data(), k, 1}, {b.data(), n, 1}, n, k, want.data(), n, 0, m);
         const Epilogue relu{Activation::relu, 0, 0};
         const auto p = onednn::make_matmul({m, k, n, DType::kFloat, true, relu});
         ASSERT_TRUE(p.ok()) << p.status();
@@ -134,7 +173,7 @@ TEST(OnednnMatmul, BFloat16SumsInFloat) {
         std::vector<BFloat16> packed(onednn::matmul_packed_size(DType::kBFloat16, k, n) + 32), want(m * n), got(m * n);
         auto* aligned = reinterpret_cast<BFloat16*>((reinterpret_cast<uintptr_t>(packed.data()) + 63) & ~uintptr_t{63});
         onednn::pack_matmul(Matrix<BFloat16>{b.data(), n, 1}, k, n, aligned);
-        gemm_reference<BFloat16>({a.data(), k, 1}, {b.data(), n, 1}, n, k, want.data(), n, 0, m);
+        gemm_reference<BFloat16, BFloat16>({a.data(), k, 1}, {b.data(), n, 1}, n, k, want.data(), n, 0, m);
         const auto p = onednn::make_matmul({m, k, n, DType::kBFloat16, false, {}});
         ASSERT_TRUE(p.ok()) << p.status();
         std::vector<float> scratch((*p)->scratch_bytes() / 4 + 32);

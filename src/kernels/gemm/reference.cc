@@ -28,8 +28,8 @@ constexpr int64_t kRows = 4, kCols = 64;
 
 }  // namespace
 
-template <typename T>
-void gemm_reference(Matrix<T> a, Matrix<T> b, int64_t n, int64_t k, T* c, int64_t c_stride, int64_t begin,
+template <typename T, typename C>
+void gemm_reference(Matrix<T> a, Matrix<T> b, int64_t n, int64_t k, C* c, int64_t c_stride, int64_t begin,
                     int64_t end) {
   using Sum = typename SumOf<T>::type;
   Sum acc[kRows][kCols], line[kCols];
@@ -51,21 +51,23 @@ void gemm_reference(Matrix<T> a, Matrix<T> b, int64_t n, int64_t k, T* c, int64_
         }
       }
       for (int64_t i = 0; i < rows; ++i)
-        for (int64_t j = 0; j < cols; ++j) c[(i0 + i) * c_stride + j0 + j] = static_cast<T>(acc[i][j]);
+        for (int64_t j = 0; j < cols; ++j) c[(i0 + i) * c_stride + j0 + j] = static_cast<C>(acc[i][j]);
     }
   }
 }
 
-#define INSTANTIATE(T) \
-  template void gemm_reference<T>(Matrix<T>, Matrix<T>, int64_t, int64_t, T*, int64_t, int64_t, int64_t);
-INSTANTIATE(float)
-INSTANTIATE(double)
-INSTANTIATE(Float16)
-INSTANTIATE(BFloat16)
-INSTANTIATE(int32_t)
-INSTANTIATE(int64_t)
-INSTANTIATE(uint32_t)
-INSTANTIATE(uint64_t)
+#define INSTANTIATE(T, C) \
+  template void gemm_reference<T, C>(Matrix<T>, Matrix<T>, int64_t, int64_t, C*, int64_t, int64_t, int64_t);
+INSTANTIATE(float, float)
+INSTANTIATE(double, double)
+INSTANTIATE(Float16, Float16)
+INSTANTIATE(BFloat16, BFloat16)
+INSTANTIATE(Float16, float)
+INSTANTIATE(BFloat16, float)
+INSTANTIATE(int32_t, int32_t)
+INSTANTIATE(int64_t, int64_t)
+INSTANTIATE(uint32_t, uint32_t)
+INSTANTIATE(uint64_t, uint64_t)
 #undef INSTANTIATE
 
 }  // namespace forethought::kernels

@@ -23,8 +23,8 @@ T load_any(const T* data, int64_t i) {
 
 // Writes rows [begin, end) of the [.., n] product over `k`; c's rows are `c_stride` elements apart. Floats are summed
 // in f32 (f64 for double); integers wrap. With k = 0 the result is zero. T: float, double, Float16, BFloat16 and the
-// 32- and 64-bit integers.
-template <typename T>
-void gemm_reference(Matrix<T> a, Matrix<T> b, int64_t n, int64_t k, T* c, int64_t c_stride, int64_t begin, int64_t end);
+// 32- and 64-bit integers; C: T, or float for the half types.
+template <typename T, typename C>
+void gemm_reference(Matrix<T> a, Matrix<T> b, int64_t n, int64_t k, C* c, int64_t c_stride, int64_t begin, int64_t end);
 
 }  // namespace forethought::kernels

@@ -88,27 +88,96 @@ void tile_of(int64_t rows, const TileArgs& t) {
 
 // Rows of B per pass: a panel of them stays in the second-level cache beside the rows of A that meet it.
 constexpr int64_t kDepth = 1024;
+// The same where rows of A are copied beside each other first, to the stack.
+constexpr int64_t kCopiedDepth = 512;
+
+// Rows a multiple of 2 KiB apart fall into the same few sets of the first-level cache and push each other out.
+bool rows_collide(const Matrix<float>& a, int64_t rows) {
+  return a.col_stride == 1 && rows > 2 && a.row_stride > 0 &&
+         a.row_stride * static_cast<int64_t>(sizeof(float)) % 2048 == 0;
+}
 
 void sgemm_impl(Matrix<float> a, SgemmB b, int64_t n, int64_t k, float* c, int64_t c_stride, int64_t row_begin,
                 int64_t row_end, int64_t panel_begin, int64_t panel_end, bool accumulate) {
   const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
-  for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += kDepth) {
-    const int64_t depth = std::min(kDepth, k - k0);
-    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
+  const auto run_tile = [&](const Matrix<float>& rows_of_a, int64_t row, int64_t panel, int64_t k0, int64_t depth) {
+    const TileArgs t{rows_of_a.data,
+                     rows_of_a.row_stride,
+                     rows_of_a.col_stride,
+                     b.data + panel * b.panel_step + k0 * b.k_step,
+                     b.k_step,
+                     depth,
+                     c + row * c_stride + panel * width,
+                     c_stride,
+                     std::min(width, n - panel * width),
+                     accumulate || k0 > 0};
+    tile_of<kTileRows>(std::min<int64_t>(kTileRows, row_end - row), t);
+  };
+  if (rows_collide(a, row_end - row_begin) && panel_end - panel_begin > 1) {
+    float copy[kTileRows * kCopiedDepth];
+    for (int64_t k0 = 0; k0 < k; k0 += kCopiedDepth) {
+      const int64_t depth = std::min(kCopiedDepth, k - k0);
       for (int64_t row = row_begin; row < row_end; row += kTileRows) {
-        const TileArgs t{a.data + row * a.row_stride + k0 * a.col_stride,
-                         a.row_stride,
-                         a.col_stride,
-                         b.data + panel * b.panel_step + k0 * b.k_step,
-                         b.k_step,
-                         depth,
-                         c + row * c_stride + panel * width,
-                         c_stride,
-                         std::min(width, n - panel * width),
-                         accumulate || k0 > 0};
-        tile_of<kTileRows>(std::min<int64_t>(kTileRows, row_end - row), t);
+        const int64_t rows = std::min<int64_t>(kTileRows, row_end - row);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t p = 0; p < depth; ++p) copy[p * kTileRows + r] = a.data[(row + r) * a.row_stride + k0 + p];
+        for (int64_t panel = panel_begin; panel < panel_end; ++panel)
+          run_tile({copy, 1, kTileRows}, row, panel, k0, depth);
       }
     }
+    return;
+  }
+  for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += kDepth) {
+    const int64_t depth = std::min(kDepth, k - k0);
+    for (int64_t panel = panel_begin; panel < panel_end; ++panel)
+      for (int64_t row = row_begin; row < row_end; row += kTileRows)
+        run_tile({a.data + row * a.row_stride + k0 * a.col_stride, a.row_stride, a.col_stride}, row, panel, k0, depth);
+  }
+}
+
+template <class D, class V = hn::Vec<D>>
+V apply(D d, const Epilogue& e, V v) {
+  // Comparisons are false for NaN, which passes through.
+  switch (e.activation) {
+    case Activation::relu:
+      return hn::IfThenElse(hn::Lt(v, hn::Zero(d)), hn::Zero(d), v);
+    case Activation::leaky_relu:
+      return hn::IfThenElse(hn::Lt(v, hn::Zero(d)), hn::Mul(v, hn::Set(d, e.alpha)), v);
+    case Activation::clip: {
+      const V low = hn::Set(d, e.alpha), high = hn::Set(d, e.beta);
+      const V r = hn::IfThenElse(hn::Lt(v, low), low, v);
+      return hn::IfThenElse(hn::Gt(r, high), high, r);
+    }
+    default:
+      return v;
+  }
+}
+
+void finish_impl(const Finish& f, float* c, int64_t c_stride, int64_t row_begin, int64_t row_end, int64_t col_begin,
+                 int64_t col_end) {
+  const hn::ScalableTag<float> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  const Matrix<float>& z = f.addend;
+  const auto alpha = hn::Set(d, f.alpha), beta = hn::Set(d, f.beta);
+  for (int64_t i = row_begin; i < row_end; ++i) {
+    float* row = c + i * c_stride;
+    const float* zr = z.data ? z.data + i * z.row_stride : nullptr;
+    int64_t j = col_begin;
+    if (!zr || z.col_stride <= 1) {
+      for (; j + step <= col_end; j += step) {
+        auto v = hn::Mul(alpha, hn::LoadU(d, row + j));
+        if (zr) v = hn::MulAdd(beta, z.col_stride == 1 ? hn::LoadU(d, zr + j) : hn::Set(d, zr[0]), v);
+        hn::StoreU(apply(d, f.epilogue, v), d, row + j);
+      }
+    }
+    const int64_t scalar_from = j;
+    for (; j < col_end; ++j) {
+      row[j] = f.alpha * row[j] + (zr ? f.beta * zr[j * z.col_stride] : 0.0f);
+    }
+    const Activation a = f.epilogue.activation;
+    const bool done = a == Activation::relu || a == Activation::leaky_relu || a == Activation::clip;
+    const int64_t from = done ? scalar_from : col_begin;
+    activate(f.epilogue, row + from, col_end - from);
   }
 }
 
@@ -123,6 +192,19 @@ namespace forethought::kernels {
 void sgemm(Isa isa, Matrix<float> a, SgemmB b, int64_t n, int64_t k, float* c, int64_t c_stride, int64_t row_begin,
            int64_t row_end, int64_t panel_begin, int64_t panel_end, bool accumulate) {
   FT_SIMD(isa, sgemm_impl)(a, b, n, k, c, c_stride, row_begin, row_end, panel_begin, panel_end, accumulate);
+}
+
+void sgemm_finish(Isa isa, const Finish& f, float* c, int64_t c_stride, int64_t row_begin, int64_t row_end,
+                  int64_t col_begin, int64_t col_end) {
+  if (!f.changes_anything()) return;
+  if (isa != Isa::scalar) return FT_SIMD(isa, finish_impl)(f, c, c_stride, row_begin, row_end, col_begin, col_end);
+  const Matrix<float>& z = f.addend;
+  for (int64_t i = row_begin; i < row_end; ++i) {
+    float* row = c + i * c_stride;
+    for (int64_t j = col_begin; j < col_end; ++j)
+      row[j] = f.alpha * row[j] + (z.data ? f.beta * z.data[i * z.row_stride + j * z.col_stride] : 0.0f);
+    activate(f.epilogue, row + col_begin, col_end - col_begin);
+  }
 }
 
 template <typename T>

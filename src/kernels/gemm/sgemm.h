@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/half.h"
+#include "kernels/gemm/epilogue.h"
 #include "kernels/gemm/reference.h"
 
 namespace forethought::kernels {
@@ -43,5 +44,19 @@ constexpr SgemmB sgemm_in_place(Isa isa, const float* b, int64_t row_stride) {
 // holds if `accumulate`. k = 0 gives zeros (or leaves C). Isa::scalar is not served: gemm_reference is its kernel.
 void sgemm(Isa isa, Matrix<float> a, SgemmB b, int64_t n, int64_t k, float* c, int64_t c_stride, int64_t row_begin,
            int64_t row_end, int64_t panel_begin, int64_t panel_end, bool accumulate);
+
+// c = activation(alpha * c + beta * addend). Element (i, j) of the addend is at data[i * row_stride + j * col_stride]
+// (strides of 0 broadcast); null: none.
+struct Finish {
+  float alpha = 1, beta = 1;
+  Matrix<float> addend{nullptr, 0, 0};
+  Epilogue epilogue;
+  bool changes_anything() const {
+    return alpha != 1 || addend.data != nullptr || epilogue.activation != Activation::none;
+  }
+};
+// On rows [row_begin, row_end) and columns [col_begin, col_end) of C. Every ISA.
+void sgemm_finish(Isa isa, const Finish& finish, float* c, int64_t c_stride, int64_t row_begin, int64_t row_end,
+                  int64_t col_begin, int64_t col_end);
 
 }  // namespace forethought::kernels
