@@ -1,0 +1,236 @@
+#include "session/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/knobs.h"
+#include "exec/executor.h"
+#include "graph/schema/schema.h"
+#include "threading/pool.h"
+
+namespace forethought {
+namespace {
+
+double now_ms() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string list_names(const std::vector<NodeArg>& args) {
+  return absl::StrJoin(args, ", ", [](std::string* out, const NodeArg& a) { absl::StrAppend(out, "'", a.name, "'"); });
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<NodeArg>& args) {
+  std::vector<std::string_view> names;
+  for (const NodeArg& a : args) names.push_back(a.name);
+  const std::string near(nearest_name(name, names));
+  return near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?");
+}
+
+}  // namespace
+
+Session::~Session() = default;
+
+StatusOr<std::unique_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
+  const double start = now_ms();
+  auto result = run_pipeline({path, {}, {}}, options);
+  if (!result.ok()) return result.status();  // it names the file
+  auto session = finish(std::move(*result), options, start);
+  if (!session.ok()) return with_context(session.status(), absl::StrCat("load ", path));
+  return session;
+}
+
+StatusOr<std::unique_ptr<Session>> Session::load_bytes(std::string_view bytes, BufferRef owner, const SessionOptions& options) {
+  const double start = now_ms();
+  if (!owner) {
+    auto copy = std::make_unique<std::string>(bytes);
+    bytes = *copy;
+    owner = hold(std::move(copy));
+  }
+  auto result = run_pipeline({"", bytes, std::move(owner)}, options);
+  if (!result.ok()) return with_context(result.status(), "load model from bytes");
+  auto session = finish(std::move(*result), options, start);
+  if (!session.ok()) return with_context(session.status(), "load model from bytes");
+  return session;
+}
+
+StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const SessionOptions& options, double load_start) {
+  std::unique_ptr<Session> s(new Session);
+  s->options_ = options;
+  s->report_ = std::move(result.report);
+  s->providers_ = std::move(result.providers);
+  for (const auto& p : s->providers_) s->provider_names_.emplace_back(p->name());
+  s->inputs_ = s->report_.inputs;
+  s->outputs_ = s->report_.outputs;
+  const Graph& graph = *result.graph;
+  for (ValueId v : graph.inputs()) s->defaults_.push_back(graph.value(v).default_value);
+  s->figures_.nodes_in_file = s->report_.stages.front().nodes_after;
+  s->figures_.nodes = static_cast<int64_t>(graph.node_count_deep());
+  ASSIGN_OR_RETURN(s->prepared_, prepare_graph(std::move(result.graph), &s->weights_));
+  s->instances_ = std::make_unique<InstanceCache>();
+  s->pool_ = std::make_unique<Pool>(options.intra_op_threads > 0 ? options.intra_op_threads
+                                                                 : static_cast<int>(knob_int(Knob::kThreads)));
+  GraphSource::Shared shared;
+  shared.workers = s->pool_->size();
+#ifdef FORETHOUGHT_DEBUG_CHECKS
+  shared.validate = true;
+#else
+  shared.validate = options.validate_plans || knob_bool(Knob::kValidate);
+#endif
+  shared.packed = options.plan == PlanMode::packed && knob_string(Knob::kPlan) != "off";
+  shared.capacity = static_cast<size_t>(std::max(1, options.plan_cache_capacity));
+  shared.instances = s->instances_.get();
+  s->source_ = std::make_unique<GraphSource>(*s->prepared_, shared);
+  s->budget_ = std::make_shared<MemoryBudget>(options.memory_limit > 0 ? options.memory_limit : MemoryBudget::kUnlimited);
+  s->io_ = std::make_unique<IoPool>(s->budget_);
+  s->side_ = std::make_unique<SideArena>(s->budget_);
+  ExecEnvironment environment;
+  environment.pool = s->pool_.get();
+  environment.io = s->io_.get();
+  environment.side = s->side_.get();
+  environment.budget = s->budget_;
+  environment.slab_options.populate = true;
+  s->executor_ = std::make_unique<Executor>(std::move(environment));
+
+  const Graph& g = *s->prepared_->view;
+  const FactTable seeds = seed_facts(g);
+  const bool fixed = std::all_of(g.inputs().begin(), g.inputs().end(), [&](ValueId v) {
+    return seeds[v].type.is_object() || seeds[v].shape.is_known();
+  });
+  if (fixed) {
+    ASSIGN_OR_RETURN(auto planned, s->source_->plan_at_load(seeds));
+    s->figures_.planned = true;
+    s->figures_.naive = planned->plan.naive;
+    s->figures_.lower_bound = planned->plan.lower_bound;
+    s->figures_.peak = planned->plan.peak;
+  }
+  s->figures_.weights_mapped = s->weights_.constants;
+  s->figures_.weights_packed = s->weights_.packed;
+  s->figures_.weights_copied = s->weights_.copied + s->report_.info.copied_bytes;
+  s->figures_.load_ms = now_ms() - load_start;
+  return s;
+}
+
+int Session::find_input(std::string_view name) const {
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+int Session::find_output(std::string_view name) const {
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (outputs_[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+Status Session::check_input(size_t i, const Value& v) const {
+  const NodeArg& want = inputs_[i];
+  auto wrong = [&](std::string_view what) {
+    return invalid(absl::StrCat("input '", want.name, "' wants ", to_string(want.type),
+                                want.type.is_tensor() ? to_string(want.shape) : "", "; ", std::string(what)));
+  };
+  if (v.is_none()) {
+    if (want.type.kind() == ValueType::Kind::optional) return absl::OkStatus();
+    return invalid(absl::StrCat("input '", want.name, "' is missing"));
+  }
+  if (want.type.is_unknown()) return absl::OkStatus();
+  const ValueType* type = &want.type;
+  if (type->kind() == ValueType::Kind::optional) type = type->inner();
+  if (type->is_tensor()) {
+    if (!v.is_tensor()) return wrong("what came is no tensor");
+    const Tensor& t = v.tensor();
+    if (t.dtype != type->dtype()) return wrong(absl::StrCat("what came is tensor(", forethought::info(t.dtype).type_name, ")"));
+    if (!element_count(t.dims)) return wrong(absl::StrCat("what came has the impossible shape ", to_string(t.dims)));
+    if (!t.data && t.elements() > 0) return wrong("what came has no memory");
+    if (!want.shape.has_rank) return absl::OkStatus();
+    if (want.shape.dims.size() != t.dims.size()) return wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
+    for (size_t d = 0; d < t.dims.size(); ++d)
+      if (want.shape.dims[d].is_known() && want.shape.dims[d].value() != t.dims[d])
+        return wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
+    return absl::OkStatus();
+  }
+  if (type->kind() == ValueType::Kind::sequence) {
+    if (!v.sequence()) return wrong("what came is no sequence");
+    for (const Value& item : v.sequence()->items)
+      if (type->inner()->is_tensor() && (!item.is_tensor() || item.tensor().dtype != type->inner()->dtype()))
+        return wrong("an element of what came has another type");
+  }
+  return absl::OkStatus();
+}
+
+Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions& options) {
+  if (inputs.size() != inputs_.size())
+    return invalid(absl::StrCat("the model has ", inputs_.size(), " inputs; ", inputs.size(), " came"));
+  if (outputs.size() != outputs_.size())
+    return invalid(absl::StrCat("the model has ", outputs_.size(), " outputs; ", outputs.size(), " were asked for"));
+  const double start = now_ms();
+  absl::InlinedVector<Value, 8> filled;
+  bool defaults = false;
+  for (size_t i = 0; i < inputs.size(); ++i) defaults = defaults || (inputs[i].is_none() && defaults_[i]);
+  if (defaults) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      filled.push_back(inputs[i].is_none() && defaults_[i] ? Value(*defaults_[i]) : inputs[i]);
+    inputs = {filled.data(), filled.size()};
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(check_input(i, inputs[i]));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs));
+  RETURN_IF_ERROR(executor_->run(program, inputs, outputs, {options.cancel.raw(), nullptr}));
+  const double ms = now_ms() - start;
+  std::lock_guard lock(mutex_);
+  if (figures_.runs++ == 0) figures_.first_run_ms = ms;
+  figures_.last_run_ms = ms;
+  if (!figures_.planned) {
+    const auto& compiled = static_cast<const CompiledProgram&>(*program);
+    figures_.naive = compiled.plan.naive;
+    figures_.lower_bound = compiled.plan.lower_bound;
+    figures_.peak = compiled.plan.peak;
+  }
+  return absl::OkStatus();
+}
+
+Status Session::run(std::span<const NamedValue> feeds, std::span<const std::string_view> output_names, std::span<Value> outputs,
+                    const RunOptions& options) {
+  absl::InlinedVector<Value, 8> in(inputs_.size());
+  for (const NamedValue& f : feeds) {
+    const int i = find_input(f.name);
+    if (i < 0)
+      return invalid(absl::StrCat("the model has no input '", std::string(f.name), "'", did_you_mean(f.name, inputs_),
+                                  " Its inputs: ", list_names(inputs_)));
+    if (!in[i].is_none()) return invalid(absl::StrCat("input '", std::string(f.name), "' is given twice"));
+    in[i] = f.value;
+  }
+  if (output_names.empty()) return run_ordered({in.data(), in.size()}, outputs, options);
+  if (output_names.size() != outputs.size())
+    return invalid(absl::StrCat(output_names.size(), " output names, but room for ", outputs.size(), " outputs"));
+  absl::InlinedVector<Value, 4> out(outputs_.size());
+  absl::InlinedVector<int, 4> position;
+  for (size_t k = 0; k < output_names.size(); ++k) {
+    const int i = find_output(output_names[k]);
+    if (i < 0)
+      return invalid(absl::StrCat("the model has no output '", std::string(output_names[k]), "'", did_you_mean(output_names[k], outputs_),
+                                  " Its outputs: ", list_names(outputs_)));
+    position.push_back(i);
+    if (!outputs[k].is_none()) out[i] = outputs[k];
+  }
+  RETURN_IF_ERROR(run_ordered({in.data(), in.size()}, {out.data(), out.size()}, options));
+  for (size_t k = 0; k < position.size(); ++k) outputs[k] = out[position[k]];
+  return absl::OkStatus();
+}
+
+StatusOr<std::shared_ptr<const CompiledProgram>> Session::plan_for(std::span<const Dims> input_dims) const {
+  if (input_dims.size() != inputs_.size())
+    return invalid(absl::StrCat("the model has ", inputs_.size(), " inputs; shapes of ", input_dims.size(), " came"));
+  return source_->plan_for(input_dims, Effort::load);
+}
+
+SessionSummary Session::summary() const {
+  std::lock_guard lock(mutex_);
+  SessionSummary s = figures_;
+  s.plans = source_->counts();
+  return s;
+}
+
+}  // namespace forethought

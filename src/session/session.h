@@ -1,0 +1,98 @@
+// A model that is ready to run: loads, rewrites, places, plans once; then only executes.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+#include "session/options.h"
+#include "session/pipeline.h"
+#include "session/source.h"
+#include "tensor/value.h"
+
+namespace forethought {
+
+class Pool;
+class Executor;
+class IoPool;
+class MemoryBudget;
+class SideArena;
+
+struct NamedValue {
+  std::string_view name;
+  Value value;
+};
+
+// Times and sizes that people ask for first.
+struct SessionSummary {
+  int64_t nodes_in_file = 0, nodes = 0;   // bodies included
+  int lanes = 1;
+  bool planned = false;                   // false: shapes are known only at run; the figures below are of the last plan
+  int64_t naive = 0, lower_bound = 0, peak = 0;
+  int64_t weights_mapped = 0, weights_packed = 0, weights_copied = 0;
+  double load_ms = 0, first_run_ms = 0, last_run_ms = 0;
+  int64_t runs = 0;
+  CacheCounts plans;
+};
+
+class Session {
+ public:
+  static StatusOr<std::unique_ptr<Session>> load(const std::string& path, const SessionOptions& options = {});
+  // `owner` keeps the bytes alive; null: they are copied.
+  static StatusOr<std::unique_ptr<Session>> load_bytes(std::string_view bytes, BufferRef owner, const SessionOptions& options = {});
+  ~Session();
+
+  const std::vector<NodeArg>& inputs() const { return inputs_; }
+  const std::vector<NodeArg>& outputs() const { return outputs_; }
+  const ModelInfo& info() const { return report_.info; }
+  const SessionOptions& options() const { return options_; }
+  const PipelineReport& report() const { return report_; }
+  const std::vector<std::string>& providers() const { return provider_names_; }
+  SessionSummary summary() const;
+
+  // Runs once. `outputs[i]` receives the output named `output_names[i]` (no names: all of them, in order). An output
+  // that comes in as a tensor with memory is written there if its type and shape are right (else: an error).
+  // Feeds are borrowed for the call. Any number of runs may go on at once.
+  Status run(std::span<const NamedValue> feeds, std::span<const std::string_view> output_names, std::span<Value> outputs,
+             const RunOptions& options = {});
+
+  // The same by position: every input in order (none Values where a default is to be used), every output in order.
+  // No names are looked up.
+  Status run_ordered(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions& options = {});
+
+  // The plan for these input shapes (in order), or for the declared ones where all are numbers.
+  StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims) const;
+  const PreparedGraph& prepared() const { return *prepared_; }
+
+ private:
+  Session() = default;
+  static StatusOr<std::unique_ptr<Session>> finish(PipelineResult result, const SessionOptions& options, double load_start);
+  Status check_input(size_t i, const Value& v) const;
+  int find_input(std::string_view name) const;
+  int find_output(std::string_view name) const;
+
+  SessionOptions options_;
+  PipelineReport report_;
+  std::vector<std::unique_ptr<Provider>> providers_;
+  std::vector<std::string> provider_names_;
+  std::unique_ptr<PreparedGraph> prepared_;
+  std::unique_ptr<InstanceCache> instances_;
+  std::unique_ptr<GraphSource> source_;
+  std::unique_ptr<Pool> pool_;
+  std::shared_ptr<MemoryBudget> budget_;
+  std::unique_ptr<IoPool> io_;
+  std::unique_ptr<SideArena> side_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<NodeArg> inputs_, outputs_;
+  std::vector<std::optional<Tensor>> defaults_;
+  WeightTotals weights_;
+  mutable std::mutex mutex_;  // guards the figures below
+  SessionSummary figures_;
+};
+
+}  // namespace forethought

@@ -1,0 +1,109 @@
+// Runs the ONNX backend cases and compares each with its expected state: a regression and an unexpected pass both fail.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "tools/support/cases.h"
+
+namespace forethought {
+namespace {
+
+struct Arguments {
+  std::string cases, expected, level = "all", filter, only;
+  bool write = false, verbose = false;
+  int threads = 1;
+};
+
+std::map<std::string, std::string> read_states(const std::string& path) {
+  std::map<std::string, std::string> states;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const size_t space = line.find(' ');
+    if (line.empty() || line[0] == '#' || space == std::string::npos) continue;
+    states[line.substr(space + 1)] = line.substr(0, space);
+  }
+  return states;
+}
+
+std::set<std::string> read_names(const std::string& path) {
+  std::set<std::string> names;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) names.insert(line);
+  return names;
+}
+
+SessionOptions session_options(const Arguments& a) {
+  SessionOptions o;
+  o.intra_op_threads = a.threads;
+  o.validate_plans = true;
+  if (a.level == "disabled") o.optimization_level = OptimizationLevel::disabled;
+  if (a.level == "basic") o.optimization_level = OptimizationLevel::basic;
+  if (a.level == "extended") o.optimization_level = OptimizationLevel::extended;
+  return o;
+}
+
+int run(const Arguments& a) {
+  auto cases = find_cases(a.cases);
+  if (!cases.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(cases.status().message()).c_str());
+    return 2;
+  }
+  const std::map<std::string, std::string> states = read_states(a.expected);
+  const std::set<std::string> only = a.only.empty() ? std::set<std::string>() : read_names(a.only);
+  const SessionOptions options = session_options(a);
+  int passed = 0, failed = 0, skipped = 0;
+  std::map<std::string, std::string> found;
+  for (const TestCase& c : *cases) {
+    if (!a.filter.empty() && c.name.find(a.filter) == std::string::npos) continue;
+    if (!only.empty() && !only.contains(c.name)) continue;
+    const Status s = run_case_files(c, options);
+    const auto state = states.find(c.name);
+    const bool expect_pass = state == states.end() || state->second == "pass";
+    found[c.name] = s.ok() ? "pass" : "open";
+    if (s.ok() && expect_pass) {
+      ++passed;
+    } else if (!s.ok() && !expect_pass) {
+      ++skipped;
+      if (a.verbose) std::printf("open  %s: %s\n", c.name.c_str(), std::string(s.message()).c_str());
+    } else {
+      ++failed;
+      std::printf("FAIL  %s: %s\n", c.name.c_str(),
+                  s.ok() ? "passes, but is expected to be open" : std::string(s.message()).c_str());
+    }
+    std::fflush(stdout);
+  }
+  for (const auto& [name, state] : states)
+    if (a.filter.empty() && only.empty() && !found.contains(name)) {
+      ++failed;
+      std::printf("FAIL  %s: listed, but there is no such case\n", name.c_str());
+    }
+  if (a.write) {
+    std::ofstream out(a.expected);
+    out << "# The expected state of every ONNX backend case: pass, or open for what is not there yet.\n";
+    for (const auto& [name, state] : found) out << state << ' ' << name << '\n';
+  }
+  std::printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace forethought
+
+int main(int argc, char** argv) {
+  forethought::Arguments a;
+  CLI::App app("Runs the ONNX backend cases against the list of expected states.");
+  app.add_option("cases", a.cases, "folder of cases")->required();
+  app.add_option("--expected", a.expected, "file of expected states")->required();
+  app.add_option("--level", a.level, "disabled, basic, extended or all");
+  app.add_option("--filter", a.filter, "only cases whose name contains this");
+  app.add_option("--only", a.only, "only the cases that this file names, one a line");
+  app.add_option("--threads", a.threads, "threads of each session");
+  app.add_flag("--write", a.write, "write the states found to the file of expected states");
+  app.add_flag("--verbose", a.verbose, "print why open cases fail");
+  CLI11_PARSE(app, argc, argv);
+  return forethought::run(a);
+}
