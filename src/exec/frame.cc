@@ -62,6 +62,10 @@ Status Frame::run_bound() {
   return finish_outputs();
 }
 
+void Frame::parallel_for(int64_t blocks, FunctionRef<void(int64_t block, int worker)> f) {
+  environment_.pool->parallel_for(blocks, f);
+}
+
 void Frame::bind_slab(std::byte* slab) {
 #ifdef FORETHOUGHT_DEBUG_CHECKS
   if (slab) std::memset(slab, 0xff, static_cast<size_t>(program_->slab_bytes));  // NaN: reading before writing shows
