@@ -70,12 +70,7 @@ struct Lane {
   static V log(V a) { return std::log(a); }
   static V log1p_unit(V a) { return std::log1p(a); }
   static V tanh(V a) { return std::tanh(a); }
-  static V erf(V a) {
-    if constexpr (kFloat)
-      return std::erf(a);
-    else
-      return static_cast<T>(std::erf(static_cast<double>(a)));
-  }
+  static V erf(V a) { return std::erf(a); }
 };
 
 }  // namespace forethought::kernels::plain
