@@ -225,8 +225,10 @@ StatusOr<OpOutcome> run_case(const OpCase& c) {
     outputs[i] = std::move(t);
   }
   if (c.share) {
-    for (const Alias& a : facts.aliases)
+    for (const Alias& a : facts.aliases) {
       outputs[a.out].tensor().data = static_cast<std::byte*>(inputs[a.in].tensor().data) + a.byte_offset;
+      outputs[a.out].tensor().owner = inputs[a.in].tensor().owner;
+    }
     if (!facts.overwrites.empty()) {
       const Overwrite w = facts.overwrites.front();
       const Tensor& from = inputs[w.in].tensor();
