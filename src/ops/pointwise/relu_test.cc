@@ -1,3 +1,4 @@
+// Relu: zeroes negatives, keeps NaN, refuses strings.
 #include <gtest/gtest.h>
 
 #include <cmath>
