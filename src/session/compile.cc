@@ -190,14 +190,12 @@ class Compiler {
       PlanValue& q = values[i];
       q.name = p.name;
       q.alignment = kAlignment;
-      q.bytes = p.known ? p.bytes : kUnknownSize;
-      if (v.removed) {
-        q.role = Role::object;
-      } else if (p.type.is_object()) {
-        q.role = Role::object;
-      } else if (v.constant) {
+      q.bytes = p.type.is_object() ? 0 : p.known ? p.bytes : kUnknownSize;
+      if (v.constant) {
         q.role = Role::weight;
         q.index = prepared_.weight_of[i];
+      } else if (v.removed || p.type.is_object()) {
+        q.role = Role::object;
       } else if (!p.known) {
         q.role = Role::data_dependent;
       } else {
@@ -207,7 +205,6 @@ class Compiler {
     for (size_t i = 0; i < g_.inputs().size(); ++i) {
       PlanValue& q = values[g_.inputs()[i].index];
       program().inputs.push_back(static_cast<int32_t>(g_.inputs()[i].index));
-      if (q.role == Role::object) continue;
       q.role = Role::input;
       q.index = static_cast<int32_t>(i);
     }
