@@ -24,9 +24,11 @@ struct Mapping {
   int64_t scales_in_whole = 0, scales_in_slice = 0;
 };
 
-std::optional<Broadcast> three(std::initializer_list<int64_t> x, std::initializer_list<int64_t> scale) {
+// The operands x, scale and zero point; the zero point has the scale's shape, or is one element where it is not given.
+std::optional<Broadcast> map_three(bool has_zero, std::initializer_list<int64_t> x,
+                                   std::initializer_list<int64_t> scale) {
   const std::span<const int64_t> xs(x.begin(), x.size()), ss(scale.begin(), scale.size());
-  const std::span<const int64_t> shapes[] = {xs, ss, ss};
+  const std::span<const int64_t> shapes[] = {xs, ss, has_zero ? ss : std::span<const int64_t>()};
   return Broadcast::from_shapes(xs, shapes);
 }
 
@@ -34,13 +36,13 @@ int64_t product(std::span<const int64_t> dims) { return element_count(dims).valu
 
 // `stored`: the elements of x with the padding of its layout.
 StatusOr<Mapping> map_scales(std::span<const int64_t> x, std::span<const int64_t> scale, int64_t stored, int64_t axis,
-                             int64_t block) {
+                             int64_t block, bool has_zero) {
   Mapping m;
   m.rest = Broadcast::same(0, 3);
   std::optional<Broadcast> whole;
   const auto rank = static_cast<int64_t>(x.size());
   if (product(scale) == 1) {
-    whole = three({stored}, {});
+    whole = map_three(has_zero, {stored}, {});
   } else {
     const int64_t a = axis < 0 ? axis + rank : axis;
     if (a < 0 || a >= rank) return invalid(absl::StrCat("axis ", axis, " is outside a tensor of rank ", rank));
@@ -49,7 +51,7 @@ StatusOr<Mapping> map_scales(std::span<const int64_t> x, std::span<const int64_t
       if (scale.size() != 1 || scale[0] != length)
         return invalid(absl::StrCat("input 1 (scale) has shape ", to_string(scale), "; axis ", axis, " of ",
                                     to_string(x), " asks for [", length, "]"));
-      whole = three({outer, length, inner}, {length, 1});
+      whole = map_three(has_zero, {outer, length, inner}, {length, 1});
     } else {
       Dims expected(x.begin(), x.end());
       const int64_t blocks = length / block + (length % block != 0);
@@ -61,11 +63,11 @@ StatusOr<Mapping> map_scales(std::span<const int64_t> x, std::span<const int64_t
       m.scales_in_whole = full * inner;
       m.scales_in_slice = blocks * inner;
       if (left == 0) {
-        whole = three({outer, full, block, inner}, {outer, full, 1, inner});
+        whole = map_three(has_zero, {outer, full, block, inner}, {outer, full, 1, inner});
       } else {
         m.slices = outer;
-        whole = three({full, block, inner}, {full, 1, inner});
-        if (auto rest = three({left, inner}, {1, inner})) m.rest = *std::move(rest);
+        whole = map_three(has_zero, {full, block, inner}, {full, 1, inner});
+        if (auto rest = map_three(has_zero, {left, inner}, {1, inner})) m.rest = *std::move(rest);
       }
     }
   }
@@ -90,8 +92,8 @@ class QuantizeInstance final : public Runnable {
     if (mapping_) {
       run_over(c, *mapping_);
     } else {
-      ASSIGN_OR_RETURN(const Mapping m,
-                       map_scales(c.in(0).dims(), c.in(1).dims(), c.in(0).storage(), axis_.axis, axis_.block));
+      ASSIGN_OR_RETURN(const Mapping m, map_scales(c.in(0).dims(), c.in(1).dims(), c.in(0).storage(), axis_.axis,
+                                                   axis_.block, c.has_in(2)));
       run_over(c, m);
     }
     if (c.out(0).layout.is_blocked()) clear_channel_padding(c.out(0));
@@ -132,7 +134,7 @@ Status check_scales(const InferCtx& c, int64_t axis, int64_t block) {
   if (scale && zero && *scale != *zero && (product(*scale) != 1 || product(*zero) != 1))
     return invalid(
         absl::StrCat("input 2 (zero point) has shape ", to_string(*zero), ", input 1 (scale) ", to_string(*scale)));
-  if (x && scale) return map_scales(*x, *scale, product(*x), axis, block).status();
+  if (x && scale) return map_scales(*x, *scale, product(*x), axis, block, c.has_in(2)).status();
   return absl::OkStatus();
 }
 
@@ -141,13 +143,9 @@ StatusOr<KernelFacts> choose_quantize(const ChooseCtx& ctx, const OpName& name, 
   KernelFacts facts = default_facts(name, traits, ctx);
   facts.kernel.append(".").append(forethought::name(ctx.isa));
   const Operand &x = ctx.inputs[0], &scale = ctx.inputs[1], &out = ctx.outputs[0];
+  const bool has_zero = ctx.inputs.size() > 2 && ctx.inputs[2].present;
   InstanceKey key(name.type);
-  key.add(ctx.isa)
-      .add(axis.axis)
-      .add(axis.block)
-      .add(variant)
-      .add(out.dtype)
-      .add(ctx.inputs.size() > 2 && ctx.inputs[2].present);
+  key.add(ctx.isa).add(axis.axis).add(axis.block).add(variant).add(out.dtype).add(has_zero);
   for (const Operand* o : {&x, &scale})
     key.add(o->dtype).add(o->layout.kind).add(o->layout.block).add(o->known).add_dims(o->dims);
   const auto make = [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
@@ -157,7 +155,7 @@ StatusOr<KernelFacts> choose_quantize(const ChooseCtx& ctx, const OpName& name, 
     std::optional<Mapping> mapping;
     if (x.known && scale.known) {
       const int64_t stored = storage_elements(x.layout, x.dims).value_or(0);
-      ASSIGN_OR_RETURN(mapping, map_scales(x.dims, scale.dims, stored, axis.axis, axis.block));
+      ASSIGN_OR_RETURN(mapping, map_scales(x.dims, scale.dims, stored, axis.axis, axis.block, has_zero));
     }
     return std::shared_ptr<const Runnable>(std::make_shared<QuantizeInstance>(std::move(p), axis, std::move(mapping)));
   };
