@@ -20,8 +20,9 @@ struct Folding {
 // would share bytes that are not counted.
 void fold_views(Folding& f);
 
-// Lets inputs be born inside their window of an output, unless that raises the most bytes live at one step.
-void place_windows(Folding& f);
+// Lets inputs be born inside their window of an output, unless that raises the most bytes live at one step. `forecast`
+// tells what lives when: storages of the same problem with views and overwrites decided; it takes part in the changes.
+void place_windows(Folding& f, Storages& forecast);
 
 // Lets outputs overwrite an input that dies at their step, unless that raises the most bytes live at one step.
 void choose_overwrites(Folding& f);

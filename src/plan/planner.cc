@@ -131,31 +131,61 @@ void fill_in(const PlanProblem& p, const Analysis& a, Storages& st, const std::v
   }
 }
 
+bool has_windows(const PlanProblem& p) {
+  return std::any_of(p.steps.begin(), p.steps.end(), [](const PlanStep& s) { return !s.windows.empty(); });
+}
+
+Plan with_undecided_facts(const PlanProblem& p) {
+  Plan plan;
+  plan.values.resize(p.values.size());
+  make_room_for_decisions(p, plan);
+  return plan;
+}
+
+// Storages with their slab roots and the bound that follows; `plan` holds the decisions.
+struct Folded {
+  Plan plan;
+  Storages storages;
+  std::vector<ValueNo> roots;
+};
+
+Folded fold(const PlanProblem& p, const Analysis& a, Storages* forecast, bool share) {
+  Folded folded{with_undecided_facts(p), Storages(p, a), {}};
+  if (share) {
+    Folding f{p, a, folded.storages, folded.plan, std::vector<uint8_t>(p.values.size())};
+    fold_views(f);
+    if (forecast) place_windows(f, *forecast);
+    choose_overwrites(f);
+  }
+  folded.roots = slab_roots(p, folded.storages);
+  find_bound(p, folded.storages, folded.roots, folded.plan);
+  return folded;
+}
+
+// Windows save copies; they are given up where they would cost memory after all.
+Folded fold_best(const PlanProblem& p, const Analysis& a) {
+  Folded without = fold(p, a, nullptr, true);
+  if (!has_windows(p)) return without;
+  Storages forecast = without.storages.copy();
+  Folded with = fold(p, a, &forecast, true);
+  return with.plan.lower_bound <= without.plan.lower_bound ? std::move(with) : std::move(without);
+}
+
 }  // namespace
 }  // namespace planning
 
 StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
   using namespace planning;
   ASSIGN_OR_RETURN(const Analysis analysis, analyse(problem));
-  Plan plan;
-  plan.values.resize(problem.values.size());
-  make_room_for_decisions(problem, plan);
-  Storages storages(problem, analysis);
-  if (effort != Effort::off) {
-    Folding folding{problem, analysis, storages, plan, std::vector<uint8_t>(problem.values.size())};
-    fold_views(folding);
-    place_windows(folding);
-    choose_overwrites(folding);
-  }
+  Folded folded = effort == Effort::off ? fold(problem, analysis, nullptr, false) : fold_best(problem, analysis);
+  Plan plan = std::move(folded.plan);
   plan.naive = naive_bytes(problem, analysis);
-  const std::vector<ValueNo> roots = slab_roots(problem, storages);
-  find_bound(problem, storages, roots, plan);
-  const PackProblem to_be_packed = to_pack(problem, storages, roots, plan.lower_bound);
+  const PackProblem to_be_packed = to_pack(problem, folded.storages, folded.roots, plan.lower_bound);
   const Packing packing = effort == Effort::off ? stack(to_be_packed) : pack(to_be_packed, effort);
   plan.peak = packing.height;
   std::vector<int64_t> root_offset(problem.values.size());
-  for (size_t i = 0; i < roots.size(); ++i) root_offset[roots[i]] = packing.offsets[i];
-  fill_in(problem, analysis, storages, root_offset, plan);
+  for (size_t i = 0; i < folded.roots.size(); ++i) root_offset[folded.roots[i]] = packing.offsets[i];
+  fill_in(problem, analysis, folded.storages, root_offset, plan);
   return plan;
 }
 

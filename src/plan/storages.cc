@@ -135,7 +135,7 @@ void Storages::merge(ValueNo child, ValueNo parent, int64_t offset, Place place,
 
 Profile& Storages::profile() {
   if (!profile_) {
-    profile_ = std::make_unique<Profile>(problem_.steps.size());
+    profile_.emplace(problem_.steps.size());
     for (ValueNo v = 0; static_cast<size_t>(v) < parent_.size(); ++v) {
       if (parent_[v] == v && arena_[v] == ArenaKind::slab) profile_->add(first_[v], last_[v], rounded(v));
     }

@@ -1,7 +1,7 @@
 // The storages of a plan: sets of values that share bytes, each owned by a root, merged one into another at an offset.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "plan/analysis.h"
@@ -13,6 +13,9 @@ namespace forethought::planning {
 class Storages {
  public:
   Storages(const PlanProblem& problem, const Analysis& analysis);
+
+  Storages(Storages&&) = default;
+  Storages copy() const { return *this; }
 
   struct Spot {
     ValueNo root;
@@ -59,9 +62,10 @@ class Storages {
 
   // Live bytes of the slab by step, built from the present storages on the first call; users keep it up to date.
   Profile& profile();
-  bool has_profile() const { return profile_ != nullptr; }
+  bool has_profile() const { return profile_.has_value(); }
 
  private:
+  Storages(const Storages&) = default;
   size_t at(ValueNo v, int lane) const { return static_cast<size_t>(v) * lanes_ + lane; }
   bool over_before(ValueNo v, const std::vector<StepNo>& last_on, StepNo s) const;
   void collect_lanes();
@@ -77,7 +81,7 @@ class Storages {
   std::vector<uint32_t> alignment_;
   std::vector<ArenaKind> arena_;
   std::vector<Place> place_;
-  std::unique_ptr<Profile> profile_;
+  std::optional<Profile> profile_;
 };
 
 }  // namespace forethought::planning

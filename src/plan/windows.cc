@@ -8,13 +8,15 @@ namespace {
 
 struct Candidate {
   size_t fact;
-  ValueNo root;
+  ValueNo root;           // of the input
+  ValueNo forecast_root;  // of the input in the forecast, if all its bytes will be the input's; else kNoId
   StepNo first;
 };
 
 class WindowPlacer {
  public:
-  explicit WindowPlacer(Folding& f) : f_(f), st_(f.storages), taken_in_(f.problem.values.size(), kNoId) {}
+  WindowPlacer(Folding& f, Storages& forecast)
+      : f_(f), st_(f.storages), forecast_(forecast), taken_in_(f.problem.values.size(), kNoId) {}
 
   void run() {
     for (StepNo s = 0; static_cast<size_t>(s) < f_.problem.steps.size(); ++s) {
@@ -36,14 +38,12 @@ class WindowPlacer {
     if (arena != ArenaKind::slab && arena != ArenaKind::output) return;
     if (f_.problem.values[out].bytes == kUnknownSize || f_.is_view[out]) return;
     std::vector<Candidate> chosen = candidates(s, begin, end, spot);
-    if (arena == ArenaKind::slab) {
-      keep_within_bound(chosen, spot.root);
-    } else if (st_.has_profile()) {
-      for (const Candidate& c : chosen) st_.profile().add(c.first, st_.last(c.root), -st_.rounded(c.root));
-    }
+    const ValueNo forecast_out = forecast_.find(out).root;
+    keep_within_bound(chosen, forecast_out);
     for (const Candidate& c : chosen) {
       const WindowFact& fact = f_.problem.steps[s].windows[c.fact];
       st_.merge(c.root, spot.root, spot.offset + fact.byte_offset, Place::inside, out);
+      if (c.forecast_root != kNoId) forecast_.merge(c.forecast_root, forecast_out, 0, Place::inside, out);
       f_.plan.windows[f_.plan.first_window[s] + c.fact] = 1;
     }
   }
@@ -60,50 +60,55 @@ class WindowPlacer {
       if (fact.byte_offset < taken) continue;
       taken = fact.byte_offset + bytes;
       taken_in_[in.root] = s;
-      found.push_back({i, in.root, st_.first(in.root)});
+      found.push_back(forecast_of(i, fact, in.root));
     }
     return found;
   }
 
+  Candidate forecast_of(size_t index, const WindowFact& fact, ValueNo root) {
+    const Storages::Spot spot = forecast_.find(fact.in);
+    const bool whole = forecast_.covers(fact.in, spot) && forecast_.arena(spot.root) == ArenaKind::slab &&
+                       spot.root != forecast_.find(fact.out).root;
+    return {index, root, whole ? spot.root : kNoId, whole ? forecast_.first(spot.root) : st_.first(root)};
+  }
+
   // Drops the windows born first until the most bytes live at one step do not rise. Leaves the profile as decided.
-  void keep_within_bound(std::vector<Candidate>& chosen, ValueNo root) {
+  void keep_within_bound(std::vector<Candidate>& chosen, ValueNo out) {
     std::sort(chosen.begin(), chosen.end(), [](const Candidate& a, const Candidate& b) {
       return a.first != b.first ? a.first > b.first : a.fact < b.fact;
     });
-    const int64_t bound = st_.profile().max();
+    const int64_t bound = forecast_.profile().max();
     while (!chosen.empty()) {
-      apply(chosen, root, 1);
-      if (st_.profile().max() <= bound) return;
-      apply(chosen, root, -1);
+      apply(chosen, out, 1);
+      if (forecast_.profile().max() <= bound) return;
+      apply(chosen, out, -1);
       chosen.resize(chosen.size() - (chosen.size() + 7) / 8);
     }
   }
 
   // The output's bytes live as long as any of its windows; these have no bytes of their own any more.
-  void apply(const std::vector<Candidate>& chosen, ValueNo root, int64_t sign) {
-    Profile& profile = st_.profile();
-    const int64_t whole = sign * st_.rounded(root);
-    StepNo born = st_.first(root), dead = st_.last(root);
+  void apply(const std::vector<Candidate>& chosen, ValueNo out, int64_t sign) {
+    Profile& profile = forecast_.profile();
+    StepNo born = forecast_.first(out), dead = forecast_.last(out);
     for (const Candidate& c : chosen) {
       born = std::min(born, c.first);
-      dead = std::max(dead, st_.last(c.root));
-      profile.add(c.first, st_.last(c.root), -sign * st_.rounded(c.root));
+      if (c.forecast_root == kNoId) continue;
+      dead = std::max(dead, forecast_.last(c.forecast_root));
+      profile.add(c.first, forecast_.last(c.forecast_root), -sign * forecast_.rounded(c.forecast_root));
     }
-    profile.add(born, st_.first(root) - 1, whole);
-    profile.add(st_.last(root) + 1, dead, whole);
+    if (forecast_.arena(out) != ArenaKind::slab) return;
+    profile.add(born, forecast_.first(out) - 1, sign * forecast_.rounded(out));
+    profile.add(forecast_.last(out) + 1, dead, sign * forecast_.rounded(out));
   }
 
   Folding& f_;
   Storages& st_;
+  Storages& forecast_;
   std::vector<StepNo> taken_in_;  // the step one of whose windows a storage fills
 };
 
 }  // namespace
 
-void place_windows(Folding& f) {
-  bool any = false;
-  for (const PlanStep& step : f.problem.steps) any = any || !step.windows.empty();
-  if (any) WindowPlacer(f).run();
-}
+void place_windows(Folding& f, Storages& forecast) { WindowPlacer(f, forecast).run(); }
 
 }  // namespace forethought::planning
