@@ -130,11 +130,11 @@ Status Exporter::raise_opsets(const Graph& g) {
 
 std::string_view Exporter::keep(std::string text) { return texts_.emplace_back(std::move(text)); }
 
-std::string_view Exporter::fresh_name(std::string_view wanted) {
-  if (used_names_.insert(wanted).second) return wanted;
-  for (int& k = suffixes_[wanted];;) {
+std::string_view Exporter::fresh(std::string_view wanted, Names& used) {
+  if (used.taken.insert(wanted).second) return wanted;
+  for (int& k = used.suffixes[wanted];;) {
     const std::string_view name = keep(fmt::format("{}_{}", wanted, ++k));
-    if (used_names_.insert(name).second) return name;
+    if (used.taken.insert(name).second) return name;
   }
 }
 
@@ -142,7 +142,7 @@ std::string_view Exporter::fresh_name(std::string_view wanted) {
 std::string_view Exporter::name_of(Scope& scope, ValueId id) {
   if (!id.valid()) return {};
   std::string_view& name = scope.names[id.index];
-  if (name.empty()) name = fresh_name(scope.graph->value(id).name);
+  if (name.empty()) name = fresh(scope.graph->value(id).name, used_names_);
   return name;
 }
 
@@ -186,7 +186,7 @@ StatusOr<wire::Graph> Exporter::graph(Scope& scope, size_t formals) {
     const bool outer = scope.outer && g.value(v).is_input;
     if (outer) {
       // A body may not return an input or an outer value as it is.
-      const std::string_view source = read_name(scope, v), result = fresh_name(source);
+      const std::string_view source = read_name(scope, v), result = fresh(source, used_names_);
       out.nodes.push_back({.op_type = "Identity", .inputs = {source}, .outputs = {result}});
       out.outputs.push_back(value_info(scope, v));
       out.outputs.back().name = result;
@@ -222,7 +222,10 @@ StatusOr<wire::Node> Exporter::node(Scope& scope, NodeId id) {
   const GraphNode& n = scope.graph->node(id);
   NodeForm form = form_of(n);
   if (n.attributes.get_int(kCoercion, 0) == 0 || opset("") < 13) downgrade(*scope.graph, form, opset(n.op.domain));
-  wire::Node out{.name = n.name, .op_type = n.op.type, .domain = n.op.domain};
+  // Node names are unique in files that other tools take, and may be empty.
+  wire::Node out{.name = n.name.empty() ? std::string_view() : fresh(n.name, used_node_names_),
+                 .op_type = n.op.type,
+                 .domain = n.op.domain};
   for (const ValueId v : form.inputs) out.inputs.push_back(read_name(scope, v));
   for (const ValueId v : form.outputs) out.outputs.push_back(name_of(scope, v));
   for (const auto& [name, value] : form.attributes) {

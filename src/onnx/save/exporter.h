@@ -32,6 +32,10 @@ class Exporter {
 
  private:
   using ConstantKey = std::pair<const void*, std::string>;  // where the bytes lie, and their type and dims
+  struct Names {
+    absl::flat_hash_set<std::string_view> taken;
+    absl::flat_hash_map<std::string_view, int> suffixes;
+  };
   struct Scope {
     const Graph* graph = nullptr;
     Scope* outer = nullptr;
@@ -49,7 +53,7 @@ class Exporter {
   void name_constants(Scope& scope);
   std::string_view name_of(Scope& scope, ValueId id);
   std::string_view read_name(Scope& scope, ValueId id);
-  std::string_view fresh_name(std::string_view wanted);
+  std::string_view fresh(std::string_view wanted, Names& used);
   std::string_view keep(std::string text);
 
   StatusOr<wire::Node> node(Scope& scope, NodeId id);
@@ -63,8 +67,7 @@ class Exporter {
   std::unique_ptr<Graph> rewritten_;
   std::map<std::string, int, std::less<>> opsets_;
   std::deque<std::string> texts_;
-  absl::flat_hash_set<std::string_view> used_names_;
-  absl::flat_hash_map<std::string_view, int> suffixes_;
+  Names used_names_, used_node_names_;
   int newest_ir_ = 4;
 };
 

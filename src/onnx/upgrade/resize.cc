@@ -69,8 +69,8 @@ Status up_resize_13(Rewriter& r, NodeForm& n) {
   n.trim_inputs();
   return absl::OkStatus();
 }
-// roi and scales were required; saving has no rule to add the empty constants that stood for absent ones.
-bool down_resize_13(const Graph&, NodeForm& n) { return n.has_input(1) && n.has_input(2); }
+// Form 11 needs roi and scales as they are; form 10 needs scales alone.
+bool down_resize_13(const Graph&, NodeForm&) { return true; }
 
 constexpr UpgradeRule kRules[] = {
     {"Resize", 11, up_resize_11, down_resize_11},

@@ -55,6 +55,9 @@ bool fits(const Graph& graph, NodeForm& node, const OpSchema& old, const OpSchem
       static_cast<int>(node.outputs.size()) > old.max_outputs) {
     return false;
   }
+  for (size_t i = 0; i < old.inputs.size(); ++i) {
+    if (old.inputs[i].kind == FormalKind::kSingle && !node.has_input(i)) return false;
+  }
   std::vector<std::string> drop;
   for (const auto& [name, value] : node.attributes) {
     if (old.find_attribute(name)) continue;

@@ -23,7 +23,7 @@ struct UpgradeRule {
 // Each family's rules; rules of one operator stand in one family, by rising version.
 std::span<const UpgradeRule> broadcast_rules();  // Add …, Gemm, PRelu: axis broadcasting before 7
 std::span<const UpgradeRule> reduce_rules();     // axes become an input
-std::span<const UpgradeRule> shape_rules();      // Reshape, Squeeze, Unsqueeze, Slice, Split, Pad, Tile, TopK
+std::span<const UpgradeRule> shape_rules();      // Concat, Reshape, Squeeze, Unsqueeze, Slice, Split, Pad, Tile, TopK
 std::span<const UpgradeRule> pointwise_rules();  // Cast, Clip, Dropout
 std::span<const UpgradeRule> softmax_rules();    // two-dimensional coercion before 13
 std::span<const UpgradeRule> normalize_rules();  // BatchNormalization

@@ -1,4 +1,4 @@
-// Operators whose shape arguments were attributes: Reshape, Squeeze, Unsqueeze, Slice, Split, Pad, Tile, TopK.
+// Operators whose shape arguments were attributes: Concat, Reshape, Squeeze, Unsqueeze, Slice, Split, Pad, Tile, TopK.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,6 +22,13 @@ bool down_reshape_14(const Graph& g, NodeForm& n) {
   if (n.attributes.get_int("allowzero", 0) != 0 && no_zero) n.attributes.erase("allowzero");
   return true;
 }
+
+// Concat-1 joins along axis 1 if it does not say.
+Status up_concat(Rewriter&, NodeForm& n) {
+  if (!n.attributes.find("axis")) n.attributes.set("axis", int64_t{1});
+  return absl::OkStatus();
+}
+bool down_concat(const Graph&, NodeForm&) { return true; }
 
 Status up_axes(Rewriter& r, NodeForm& n) {
   ints_to_input(r, n, "axes", 1);
@@ -146,17 +153,12 @@ bool down_top_k(const Graph& g, NodeForm& n) {
 }
 
 constexpr UpgradeRule kRules[] = {
-    {"Pad", 2, up_pad_2, down_pad_2},
-    {"Pad", 11, up_pad_11, down_pad_11},
-    {"Reshape", 5, up_reshape, down_reshape},
-    {"Reshape", 14, nullptr, down_reshape_14},
-    {"Slice", 10, up_slice, down_slice},
-    {"Split", 13, up_split_13, down_split_13},
-    {"Split", 18, up_split_18, down_split_18},
-    {"Squeeze", 13, up_axes, down_axes},
-    {"Tile", 6, up_tile, nullptr},
-    {"TopK", 10, up_top_k, down_top_k},
-    {"Unsqueeze", 13, up_axes, down_axes},
+    {"Concat", 4, up_concat, down_concat},     {"Pad", 2, up_pad_2, down_pad_2},
+    {"Pad", 11, up_pad_11, down_pad_11},       {"Reshape", 5, up_reshape, down_reshape},
+    {"Reshape", 14, nullptr, down_reshape_14}, {"Slice", 10, up_slice, down_slice},
+    {"Split", 13, up_split_13, down_split_13}, {"Split", 18, up_split_18, down_split_18},
+    {"Squeeze", 13, up_axes, down_axes},       {"Tile", 6, up_tile, nullptr},
+    {"TopK", 10, up_top_k, down_top_k},        {"Unsqueeze", 13, up_axes, down_axes},
 };
 
 }  // namespace
