@@ -28,6 +28,8 @@ class StridedCopy {
   // Units [begin, end). `in` and `out` address the element of index tuple 0 and do not overlap.
   void run(Isa isa, const void* in, void* out, int64_t begin, int64_t end) const;
 
+  // One run of elements that lie side by side in both: a view could stand in for the copy.
+  bool contiguous() const { return form_ == Form::rows && outer_.empty() && mid_.extent == 1 && units_ > 0; }
   const char* form() const;  // "rows", "fill", "tiles" or "strided": what the innermost loop does
 
  private:

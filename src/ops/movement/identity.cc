@@ -1,0 +1,37 @@
+// Identity: any value as it is.
+#include "ops/movement/moves.h"
+
+namespace forethought {
+
+struct Identity {
+  static constexpr OpName name{"Identity"};
+  static constexpr auto attrs = std::tuple{};
+  static constexpr Traits traits{.elementwise = true};
+  static constexpr uint32_t kContents = 0;
+
+  Status infer(InferCtx& c) const {
+    c.like(0, 0);
+    return absl::OkStatus();
+  }
+  StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {
+    // Objects other than strings have neither type nor dims here: run() hands them over.
+    if (ctx.inputs[0].dtype == DType::kUndefined) {
+      KernelFacts facts = default_facts(name, traits, ctx);
+      facts.escapes = 1;
+      return facts;
+    }
+    if (!movement::kMoved.contains(ctx.inputs[0].dtype))
+      return unsupported(absl::StrCat("Identity of ", forethought::name(ctx.inputs[0].dtype), "; this build has ",
+                                      to_string(movement::kMoved)));
+    return movement::choose_moves(*this, ctx);
+  }
+  StatusOr<movement::Moves> moves(const movement::View& v) const { return movement::Moves{movement::whole(v, 0, 0)}; }
+  Status run(RunCtx& ctx) const {
+    if (ctx.in(0).dtype != DType::kUndefined) return movement::move_now(*this, ctx);
+    ASSIGN_OR_RETURN(Value value, ctx.host->escape(0));
+    return ctx.host->set_output(0, std::move(value));
+  }
+};
+DEFINE_OP(Identity)
+
+}  // namespace forethought

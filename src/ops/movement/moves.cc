@@ -1,0 +1,176 @@
+#include "ops/movement/moves.h"
+
+#include <algorithm>
+
+namespace forethought::movement {
+namespace {
+
+class MovesInstance final : public Runnable {
+ public:
+  explicit MovesInstance(Moves moves) : moves_(std::move(moves)) {}
+  Status run(RunCtx& ctx) const override {
+    run_moves(ctx, moves_);
+    return absl::OkStatus();
+  }
+
+ private:
+  Moves moves_;
+};
+
+// A tensor over an argument's memory, for as long as the step runs.
+Tensor borrowed(const Arg& a) {
+  Tensor t;
+  t.dtype = a.dtype;
+  t.dims.assign(a.dims().begin(), a.dims().end());
+  t.layout = a.layout;
+  t.data = a.data;
+  return t;
+}
+
+}  // namespace
+
+absl::InlinedVector<int64_t, 8> View::ints(size_t i) const {
+  absl::InlinedVector<int64_t, 8> r;
+  const Piece& p = in[i];
+  const int64_t n = p.elements();
+  r.reserve(static_cast<size_t>(n));
+  for (int64_t k = 0; k < n; ++k)
+    r.push_back(p.dtype == DType::kInt32 ? kernels::load_element<int32_t>(p.contents, k)
+                                         : kernels::load_element<int64_t>(p.contents, k));
+  return r;
+}
+
+View view_of(const ChooseCtx& ctx) {
+  const auto piece = [](const Operand& o) {
+    return Piece{o.present, o.known, o.dtype, o.layout, o.dims, o.constant ? o.constant->data : nullptr};
+  };
+  View v;
+  for (const Operand& o : ctx.inputs) v.in.push_back(piece(o));
+  for (const Operand& o : ctx.outputs) v.out.push_back(piece(o));
+  return v;
+}
+
+View view_of(const RunCtx& ctx) {
+  const auto piece = [](const Arg& a) { return Piece{a.present, true, a.dtype, a.layout, a.dims(), a.data}; };
+  View v;
+  for (const Arg& a : ctx.inputs) v.in.push_back(piece(a));
+  for (const Arg& a : ctx.outputs) v.out.push_back(piece(a));
+  return v;
+}
+
+void run_moves(RunCtx& ctx, std::span<const Move> moves) {
+  const Isa isa = active_isa();
+  for (const Move& m : moves) {
+    if (m.copy.units() == 0) continue;
+    const void* from = kernels::advance(ctx.in(m.in).as<const void>(), m.element, m.in_at);
+    void* to = kernels::advance(ctx.out(m.out).as<void>(), m.element, m.out_at);
+    if (from == to && m.copy.contiguous()) continue;
+    parallel_ranges(ctx, m.copy.units(), m.copy.grain(),
+                    [&](int64_t begin, int64_t end, int) { m.copy.run(isa, from, to, begin, end); });
+  }
+}
+
+Move whole(const View& view, int in, int out) {
+  const Piece& p = view.in[in];
+  const kernels::Element e = kernels::element_of(p.dtype);
+  const int64_t n = storage_elements(p.layout, p.dims).value_or(0);
+  return {in, out, 0, 0, e, kernels::window_copy(e, 1, n, n, n)};
+}
+
+KernelFacts facts_of(const OpName& name, const View& view, Moves moves) {
+  KernelFacts facts;
+  for (char c : name.type) facts.kernel.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c);
+  const Move* longest = nullptr;
+  for (const Move& m : moves) {
+    if (m.copy.units() == 0) continue;
+    if (!longest || m.copy.units() * m.copy.grain() > longest->copy.units() * longest->copy.grain()) longest = &m;
+    const bool alone = std::count_if(moves.begin(), moves.end(),
+                                     [&](const Move& o) { return o.out == m.out && o.copy.units() > 0; }) == 1;
+    if (alone && m.copy.contiguous() && m.out_at == 0 && m.element != kernels::Element::string)
+      facts.aliases.push_back({m.out, m.in, m.in_at * kernels::element_pitch(m.element)});
+  }
+  if (longest) absl::StrAppend(&facts.kernel, ".", longest->copy.contiguous() ? "whole" : longest->copy.form());
+  if (!view.in.empty() && view.in[0].present) absl::StrAppend(&facts.kernel, ".", forethought::name(view.in[0].dtype));
+  facts.instance = std::make_shared<MovesInstance>(std::move(moves));
+  return facts;
+}
+
+Status size_outputs(RunCtx& ctx, uint32_t mask, FunctionRef<Status(InferCtx&)> infer) {
+  const size_t inputs = ctx.inputs.size(), outputs = ctx.outputs.size();
+  absl::InlinedVector<Tensor, 6> contents(inputs);
+  absl::InlinedVector<ValueType, 6> types(inputs);
+  absl::InlinedVector<SymShape, 6> shapes(inputs);
+  absl::InlinedVector<InferInput, 6> in(inputs);
+  for (size_t i = 0; i < inputs; ++i) {
+    const Arg& a = ctx.inputs[i];
+    if (!a.present) continue;
+    contents[i] = borrowed(a);
+    types[i] = ValueType::tensor(a.dtype);
+    shapes[i] = SymShape::of(a.dims());
+    in[i] = {true, &types[i], &shapes[i], a.data || a.elements == 0 ? &contents[i] : nullptr, nullptr};
+  }
+  absl::InlinedVector<InferOutput, 2> out(outputs);
+  for (size_t i = 0; i < outputs; ++i) out[i].wanted = ctx.outputs[i].present;
+  InferCtx c({in.data(), in.size()}, {out.data(), out.size()});
+  RETURN_IF_ERROR(infer(c));
+  for (size_t i = 0; i < outputs; ++i) {
+    if (i >= 32 || ((mask >> i) & 1u) == 0 || !ctx.outputs[i].present) continue;
+    const auto dims = out[i].shape.numbers();
+    if (!dims || !element_count(*dims))
+      return invalid(
+          absl::StrCat("the shape of output ", i, " cannot be had from these inputs (", to_string(out[i].shape), ")"));
+    for (int64_t d : *dims)
+      if (d < 0) return invalid(absl::StrCat("output ", i, " would have the shape ", to_string(out[i].shape)));
+    RETURN_IF_ERROR(ctx.host->output(static_cast<int>(i), *dims).status());
+  }
+  return absl::OkStatus();
+}
+
+uint32_t unknown_outputs(const ChooseCtx& ctx) {
+  uint32_t mask = 0;
+  for (size_t i = 0; i < ctx.outputs.size() && i < 32; ++i)
+    if (ctx.outputs[i].present && !ctx.outputs[i].known) mask |= 1u << i;
+  return mask;
+}
+
+Status set_moved(InferCtx& c, int out, SymShape shape) {
+  if (!c.wants_out(out)) return absl::OkStatus();
+  if (const auto numbers = shape.numbers()) {
+    for (int64_t d : *numbers)
+      if (d < 0)
+        return invalid(
+            absl::StrCat("the output would have the shape ", to_string(shape), ", with a negative dimension"));
+    const auto n = element_count(*numbers);
+    if (!n || *n > (int64_t{1} << 58))
+      return invalid(absl::StrCat("the output would have the shape ", to_string(shape),
+                                  ", with more elements than can be counted"));
+  }
+  c.set(out, c.dtype(0), std::move(shape));
+  return absl::OkStatus();
+}
+
+void keep_value(InferCtx& c) {
+  if (const SymValue* v = c.value(0)) c.set_value(0, *v);
+}
+
+std::optional<int64_t> length_of(InferCtx& c, int i) {
+  const SymShape& s = c.shape(i);
+  if (!s.has_rank) return std::nullopt;
+  return s.elements().known();
+}
+
+StatusOr<absl::InlinedVector<int, 8>> normalised_axes(std::span<const int64_t> axes, int rank) {
+  absl::InlinedVector<int, 8> r;
+  std::vector<bool> taken(static_cast<size_t>(rank), false);
+  for (int64_t a : axes) {
+    if (a < -rank || a >= rank)
+      return invalid(absl::StrCat("axis ", a, " is outside [", -rank, ", ", rank - 1, "] of rank ", rank));
+    const int n = static_cast<int>(a < 0 ? a + rank : a);
+    if (taken[n]) return invalid(absl::StrCat("axis ", n, " is named twice"));
+    taken[n] = true;
+    r.push_back(n);
+  }
+  return r;
+}
+
+}  // namespace forethought::movement
