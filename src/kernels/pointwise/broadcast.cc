@@ -24,6 +24,20 @@ bool broadcast_strides(std::span<const int64_t> out, std::span<const int64_t> sh
   return true;
 }
 
+// n copies of v, sixteen bytes at a time; the last store overlaps the one before it.
+template <typename T>
+void fill_elements(T* out, T v, int64_t n) {
+  constexpr int64_t kStep = 16 / sizeof(T);
+  if (n < kStep) {
+    for (int64_t i = 0; i < n; ++i) out[i] = v;
+    return;
+  }
+  T pattern[kStep];
+  for (T& e : pattern) e = v;
+  for (int64_t i = 0; i + kStep <= n; i += kStep) std::memcpy(out + i, pattern, 16);
+  std::memcpy(out + n - kStep, pattern, 16);
+}
+
 template <typename T>
 void gather_elements(const Broadcast& b, int operand, const T* data, int64_t begin, int64_t n, T* out) {
   const int rank = b.rank();
@@ -38,7 +52,11 @@ void gather_elements(const Broadcast& b, int operand, const T* data, int64_t beg
   while (true) {
     const int64_t count = std::min(n, inner - at[rank - 1]);
     const T* p = data + offset;
-    for (int64_t i = 0; i < count; ++i) out[i] = p[i * step];
+    if (step == 0) {
+      fill_elements(out, *p, count);
+    } else {
+      for (int64_t i = 0; i < count; ++i) out[i] = p[i * step];
+    }
     out += count;
     n -= count;
     if (n == 0) return;
