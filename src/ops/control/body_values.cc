@@ -57,7 +57,7 @@ Status deliver(RunCtx& c, int slot, bool planned, Value value) {
   if (!value.is_tensor()) return c.host->set_output(slot, std::move(value));
   const Tensor& t = value.tensor();
   const Arg& out = c.out(slot);
-  if (t.dtype != out.dtype)
+  if (out.dtype != DType::kUndefined && t.dtype != out.dtype)
     return invalid(
         absl::StrCat("output ", slot, " came as ", name(t.dtype), " from the body, not as ", name(out.dtype)));
   if (planned) {
