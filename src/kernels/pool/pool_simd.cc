@@ -137,45 +137,84 @@ void reduce_rows(const Window& w, const WindowDims& o, OuterTaps& outer, const f
   } while (advance(outer.k, outer.taps, 1));
 }
 
+// out[i] = out[i] (max or +) line[i * stride] for i of [0, n).
+template <bool kMax>
+void reduce_strided(const float* line, int64_t stride, float* out, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  const auto join = [&](auto a, auto b) {
+    if constexpr (kMax) {
+      return max_nan(d, a, b);
+    } else {
+      return hn::Add(a, b);
+    }
+  };
+  int64_t i = 0;
+  if (stride == 1) {
+    for (; i + step <= n; i += step) hn::StoreU(join(hn::LoadU(d, out + i), hn::LoadU(d, line + i)), d, out + i);
+  } else if (stride == 2) {
+    // The second load ends one element before the stride does, hence the strict bound.
+    for (; i + step < n; i += step) {
+      const auto low = hn::LoadU(d, line + 2 * i), high = hn::LoadU(d, line + 2 * i + step);
+      hn::StoreU(join(hn::LoadU(d, out + i), hn::ConcatEven(d, high, low)), d, out + i);
+    }
+  }
+  for (; i < n; ++i) out[i] = kMax ? max_nan(out[i], line[i * stride]) : out[i] + line[i * stride];
+}
+
 template <bool kMax>
 void plain_planes(const Window& w, bool count_pad, const float* x, float* y, int64_t begin, int64_t end) {
   const int last = w.rank() - 1;
   const int64_t in = volume(w.in), out = volume(w.out), width = w.in[last];
   const int64_t reach = (w.kernel[last] - 1) * w.dilations[last] + 1, stride = w.strides[last];
-  // Outputs whose windows fit the line together; a window wider than the line is reduced tap by tap below.
-  const int64_t per_pass = reach > kColumns ? 1 : (kColumns - reach) / stride + 1;
+  // Outputs whose windows fit the line together; a window wider than the line is reduced tap by tap.
+  const bool wide = reach > kColumns;
+  const int64_t per_pass = wide ? 1 : (kColumns - reach) / stride + 1;
+  const float none = kMax ? -std::numeric_limits<float>::infinity() : 0.0f;
   float line[kColumns];
+  // Outputs whose windows lie wholly inside the row.
+  Span1 inner = valid_outputs(width - reach + 1, w.out[last], stride, -w.pads_begin[last]);
+  inner.end = std::max(inner.begin, inner.end);
   for_each_output_row(w, [&](int64_t r, const WindowDims& o) {
     OuterTaps outer(w, o, count_pad);
     for (int64_t p = begin; p < end; ++p) {
       const float* plane = x + p * in;
       float* to = y + p * out + r * w.out[last];
-      for (int64_t x0 = 0; x0 < w.out[last]; x0 += per_pass) {
+      std::fill(to, to + w.out[last], none);
+      for (int64_t x0 = 0; x0 < w.out[last] && !outer.empty; x0 += per_pass) {
         const int64_t x1 = std::min(w.out[last], x0 + per_pass);
         const int64_t start = x0 * stride - w.pads_begin[last];
         const int64_t c0 = std::clamp<int64_t>(start, 0, width);
         const int64_t c1 = std::clamp<int64_t>((x1 - 1) * stride - w.pads_begin[last] + reach, c0, width);
-        const bool wide = c1 - c0 > kColumns;
-        if (!outer.empty && !wide && c1 > c0) reduce_rows<kMax>(w, o, outer, plane, c0, c1 - c0, line);
-        for (int64_t ox = x0; ox < x1; ++ox) {
-          const Taps t = taps_inside(w, last, ox);
-          const int64_t count = outer.divisor * divisor(w, last, ox, count_pad);
-          const int64_t at = ox * stride - w.pads_begin[last];
-          float acc = kMax ? kLowest : 0.0f;
-          bool first = true;
-          for (int64_t k = t.begin; k < t.end && !outer.empty; ++k) {
-            float v;
-            const int64_t column = at + k * w.dilations[last];
-            if (wide) {
-              reduce_rows<kMax>(w, o, outer, plane, column, 1, &v);
-            } else {
-              v = line[column - c0];
-            }
-            acc = !kMax ? acc + v : first ? v : max_nan(acc, v);
-            first = false;
+        if (c1 == c0) continue;
+        if (!wide) reduce_rows<kMax>(w, o, outer, plane, c0, c1 - c0, line);
+        for (int64_t k = 0; k < w.kernel[last]; ++k) {
+          const int64_t offset = k * w.dilations[last] - w.pads_begin[last];
+          const Span1 valid = valid_outputs(width, x1, stride, offset);
+          const int64_t first = std::max(valid.begin, x0);
+          if (first >= valid.end) continue;
+          const float* from = line + first * stride + offset - c0;
+          float one = 0;
+          if (wide) {
+            reduce_rows<kMax>(w, o, outer, plane, first * stride + offset, 1, &one);
+            from = &one;
           }
-          to[ox] = kMax ? acc : count == 0 ? 0.0f : acc / static_cast<float>(count);
+          reduce_strided<kMax>(from, stride, to + first, valid.end - first);
         }
+      }
+      if constexpr (kMax) {
+        for (int64_t ox = 0; ox < w.out[last]; ++ox)
+          if (outer.empty || ((ox < inner.begin || ox >= inner.end) && taps_inside(w, last, ox).count() == 0))
+            to[ox] = kLowest;
+      } else {
+        const auto finish = [&](int64_t ox) {
+          const int64_t count = outer.divisor * divisor(w, last, ox, count_pad);
+          to[ox] = count == 0 ? 0.0f : to[ox] / static_cast<float>(count);
+        };
+        const float count = static_cast<float>(outer.divisor * w.kernel[last]);
+        for (int64_t ox = 0; ox < inner.begin; ++ox) finish(ox);
+        for (int64_t ox = inner.begin; ox < inner.end; ++ox) to[ox] = count == 0 ? 0.0f : to[ox] / count;
+        for (int64_t ox = inner.end; ox < w.out[last]; ++ox) finish(ox);
       }
     }
   });
