@@ -1,6 +1,7 @@
 # Compiler flags that every target shares.
 add_library(ft_flags INTERFACE)
-target_compile_options(ft_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-restrict
+target_compile_options(ft_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
+                       $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
                        $<$<CONFIG:Release>:-O2 -fno-plt>)
 target_compile_definitions(ft_flags INTERFACE $<$<BOOL:${FORETHOUGHT_DEBUG_CHECKS}>:FORETHOUGHT_DEBUG_CHECKS=1>)
 target_include_directories(ft_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/generated)
