@@ -83,7 +83,7 @@ struct GemmBase {
       p.z_col = cols == 1 ? 0 : 1;
       p.z_elements = rows * cols;
     }
-    return choose_gemm(p, "gemm");
+    return choose_gemm(p, "gemm", ctx.cache);
   }
 };
 

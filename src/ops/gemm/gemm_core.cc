@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "kernel_api/run_ctx.h"
 #include "kernels/convert/half_tile.h"
+#include "ops/gemm/bf16_gemm.h"
 
 namespace forethought {
 namespace {
@@ -278,6 +279,7 @@ bool served_by_sgemm(Isa isa, DType dtype) { return isa != Isa::scalar && (dtype
 std::vector<PackSpec> gemm_pack_spec(Isa isa, int input, DType dtype, int64_t matrices, int64_t k, int64_t n,
                                      int64_t row, int64_t col) {
   if (!served_by_sgemm(isa, dtype) || matrices < 1 || k < 1 || n < 1) return {};
+  if (packs_bf16(isa, dtype, matrices)) return {bf16_pack_spec(input, k, n, row, col)};
   const int64_t size = kernels::sgemm_packed_size(isa, k, n);
   const auto bytes = checked_product(std::array<int64_t, 3>{matrices, size, static_cast<int64_t>(sizeof(float))});
   if (!bytes) return {};
@@ -301,8 +303,17 @@ std::vector<PackSpec> gemm_pack_spec(Isa isa, int input, DType dtype, int64_t ma
   return {std::move(spec)};
 }
 
-StatusOr<KernelFacts> choose_gemm(const GemmProblem& p, const std::string& prefix) {
+StatusOr<KernelFacts> choose_gemm(const GemmProblem& problem, const std::string& prefix, InstanceCache* cache) {
+  GemmProblem p = problem;
+  std::vector<Refusal> refused;
+  if (p.b_packed && packs_bf16(p.isa, p.dtype, p.b_matrices)) {
+    auto facts = choose_bf16_gemm(p, prefix, cache);
+    if (facts.ok() || facts.status().code() != absl::StatusCode::kUnimplemented) return facts;
+    refused.push_back({absl::StrCat(prefix, ".onednn.bf16.", name(p.isa)), std::string(facts.status().message())});
+    p.b_packed = false;  // the pack is oneDNN's; the kernels below read the constant itself
+  }
   KernelFacts facts;
+  facts.refused = std::move(refused);
   if (served_by_sgemm(p.isa, p.dtype)) {
     ASSIGN_OR_RETURN(auto instance, SgemmInstance::make(p));
     facts.kernel = absl::StrCat(prefix, ".panels.", name(p.dtype), ".", name(p.isa));

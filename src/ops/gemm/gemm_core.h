@@ -9,6 +9,8 @@
 
 namespace forethought {
 
+class InstanceCache;
+
 // y[batch] = activation(alpha * A·B + beta * addend). Inputs: 0 A, 1 B, `addend`; output 0, row-major [batch..., m, n].
 // Strides are in elements; batch strides have one entry a batch dimension of the output, 0 where an input broadcasts.
 struct GemmProblem {
@@ -32,6 +34,6 @@ struct GemmProblem {
 std::vector<PackSpec> gemm_pack_spec(Isa isa, int input, DType dtype, int64_t matrices, int64_t k, int64_t n,
                                      int64_t row, int64_t col);
 // Chooses by type and tier; `prefix` is "gemm" or "matmul".
-StatusOr<KernelFacts> choose_gemm(const GemmProblem& p, const std::string& prefix);
+StatusOr<KernelFacts> choose_gemm(const GemmProblem& p, const std::string& prefix, InstanceCache* cache);
 
 }  // namespace forethought

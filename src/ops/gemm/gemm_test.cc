@@ -157,6 +157,18 @@ TEST(MatMul, ShapesOfEveryType) {
     }
 }
 
+// Rows and columns beyond one block, with and without a bias row, in both orders of B.
+TEST(Gemm, ManyRowsAndColumnsInBFloat16) {
+  const Ints row{1030}, one{1};
+  for (bool transposed : {false, true}) {
+    check_gemm<BFloat16>(130, 1030, 40, false, transposed, &row, 1, 1, true);
+    check_gemm<BFloat16>(64, 512, 33, false, transposed, &one, 1, 1, true);
+    check_gemm<BFloat16>(3, 700, 20, false, transposed, nullptr, 1, 1, true);
+    check_gemm<BFloat16>(70, 100, 20, true, transposed, nullptr, 1, 1, true);
+    check_gemm<BFloat16>(70, 100, 20, false, transposed, nullptr, 0.5f, 1, true);
+  }
+}
+
 TEST(MatMul, IntegersWrap) {
   const int32_t big = std::numeric_limits<int32_t>::max();
   const auto r = run_case(

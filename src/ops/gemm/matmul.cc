@@ -100,7 +100,7 @@ StatusOr<KernelFacts> choose_matmul(const ChooseCtx& ctx, int bias, const kernel
     if (p.z_elements != 1 && p.z_elements != p.n) return invalid("the bias must have one element a column of B");
     p.z_col = p.z_elements == 1 ? 0 : 1;
   }
-  return choose_gemm(p, "matmul");
+  return choose_gemm(p, "matmul", ctx.cache);
 }
 
 }  // namespace
