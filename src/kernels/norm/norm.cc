@@ -239,4 +239,36 @@ void lrn(Isa isa, DType dtype, const Lrn& p, int64_t channels, int64_t inner, co
   }));
 }
 
+void lrn_blocked(Isa isa, const Lrn& p, int64_t channels, int64_t inner, int64_t block, const float* x, float* y,
+                 int64_t begin, int64_t end) {
+  const int64_t below = (p.size - 1) / 2, groups = (channels + block - 1) / block;
+  const float k = p.alpha / static_cast<float>(p.size);
+  float values[kHalfTile + kMaxBlockedLrn], squares[kHalfTile], results[kHalfTile];
+  // Calls f(offset in the tensor, offset from `first`, count) for the pieces of channels [first, last) of a position.
+  const auto pieces = [&](int64_t position, int64_t first, int64_t last, const auto& f) {
+    const int64_t base = position / inner * groups * inner + position % inner;
+    for (int64_t c = first; c < last;) {
+      const int64_t stop = std::min((c / block + 1) * block, last);
+      f((base + c / block * inner) * block + c % block, c - first, stop - c);
+      c = stop;
+    }
+  };
+  for (int64_t q = begin; q < end; ++q) {
+    for (int64_t c = 0; c < channels; c += kHalfTile) {
+      const int64_t m = std::min(kHalfTile, channels - c);
+      // values[j] is channel c − below + j; channels that do not exist count as zero.
+      const int64_t first = std::max<int64_t>(c - below, 0), last = std::min(c + m + p.size - 1 - below, channels);
+      const int64_t lead = first - (c - below);
+      std::fill_n(values, lead, 0.0f);
+      std::fill(values + lead + (last - first), values + m + p.size - 1, 0.0f);
+      pieces(q, first, last, [&](int64_t at, int64_t j, int64_t n) { std::copy_n(x + at, n, values + lead + j); });
+      std::fill_n(squares, m, 0.0f);
+      for (int64_t o = 0; o < p.size; ++o) row_add_squares(isa, values + o, squares, m);
+      row_divide_power(isa, values + below, squares, results, m, p.bias, k, p.beta);
+      pieces(q, c, c + m, [&](int64_t at, int64_t j, int64_t n) { std::copy_n(results + j, n, y + at); });
+    }
+    pieces(q, channels, groups * block, [&](int64_t at, int64_t, int64_t n) { std::fill_n(y + at, n, 0.0f); });
+  }
+}
+
 }  // namespace forethought::kernels

@@ -47,5 +47,10 @@ struct Lrn {
 };
 void lrn(Isa isa, DType dtype, const Lrn& p, int64_t channels, int64_t inner, const void* x, void* y, int64_t begin,
          int64_t end);
+// The same for float32 in blocks of `block` channels (all channels: channels-last), over positions [begin, end) of
+// batch · inner. Channels beyond `channels` become zero. p.size is at most kMaxBlockedLrn.
+constexpr int64_t kMaxBlockedLrn = 64;
+void lrn_blocked(Isa isa, const Lrn& p, int64_t channels, int64_t inner, int64_t block, const float* x, float* y,
+                 int64_t begin, int64_t end);
 
 }  // namespace forethought::kernels

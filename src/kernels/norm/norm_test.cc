@@ -215,5 +215,33 @@ TEST(Lrn, WindowsPowersAndTypes) {
           dispatch(t, FloatTypes{}, [&]<typename T>() { check_lrn<T>(isa, p, 6, inner); });
 }
 
+TEST(Lrn, BlockedChannelsAgreeWithPlain) {
+  for (Isa isa : tiers())
+    for (int64_t channels : {1, 5, 8, 24, 1100})
+      for (int64_t size : {1, 4, 5, 64})
+        for (int64_t block : {int64_t{8}, int64_t{16}, channels}) {
+          const int64_t batch = 2, inner = 3, groups = (channels + block - 1) / block;
+          const Lrn p{size, 0.5f, 0.75f, 0};  // bias zero: padding must not become 0 / 0
+          const std::vector<float> x = random<float>(batch * channels * inner, 31, 0.1, 2);
+          std::vector<float> want(x.size()), in(batch * groups * inner * block), got(in.size(), 7.f);
+          const auto at = [&](int64_t n, int64_t c, int64_t i) {
+            return ((n * groups + c / block) * inner + i) * block + c % block;
+          };
+          for (int64_t n = 0; n < batch; ++n)
+            for (int64_t c = 0; c < channels; ++c)
+              for (int64_t i = 0; i < inner; ++i) in[at(n, c, i)] = x[(n * channels + c) * inner + i];
+          lrn(Isa::scalar, DType::kFloat, p, channels, inner, x.data(), want.data(), 0, batch * channels);
+          lrn_blocked(isa, p, channels, inner, block, in.data(), got.data(), 0, 2);
+          lrn_blocked(isa, p, channels, inner, block, in.data(), got.data(), 2, batch * inner);
+          for (int64_t n = 0; n < batch; ++n)
+            for (int64_t c = 0; c < groups * block; ++c)
+              for (int64_t i = 0; i < inner; ++i) {
+                const float expected = c < channels ? want[(n * channels + c) * inner + i] : 0.f;
+                ASSERT_NEAR(got[at(n, c, i)], expected, 2e-6 * std::max(1.f, expected))
+                    << name(isa) << " channels " << channels << " size " << size << " block " << block;
+              }
+        }
+}
+
 }  // namespace
 }  // namespace forethought::kernels

@@ -30,6 +30,14 @@ struct LRN {
     return absl::OkStatus();
   }
 
+  // Convolution regions keep their channel layout through it.
+  bool accepts(LayoutQuery& q) const {
+    const ValueType* type = q.input_types[0];
+    if (size > kernels::kMaxBlockedLrn || !type || !type->is_tensor() || type->dtype() != DType::kFloat) return false;
+    q.outputs[0] = q.inputs[0];
+    return true;
+  }
+
   Status run(RunCtx& c) const {
     constexpr int64_t kGrain = 16384;  // squares a block sums at least
     const Arg& x = c.in(0);
@@ -37,9 +45,18 @@ struct LRN {
     const int64_t channels = x.dim(1), rows = x.dim(0) * channels, inner = x.elements / rows;
     const int64_t window = std::min(size, channels);
     const Isa isa = active_isa();
-    parallel_ranges(c, rows, std::max<int64_t>(kGrain / window / inner, 1), [&](int64_t begin, int64_t end, int) {
-      kernels::lrn(isa, x.dtype, {size, alpha, beta, bias}, channels, inner, x.data, c.out(0).data, begin, end);
-    });
+    const kernels::Lrn p{size, alpha, beta, bias};
+    if (x.layout.is_plain()) {
+      parallel_ranges(c, rows, std::max<int64_t>(kGrain / window / inner, 1), [&](int64_t begin, int64_t end, int) {
+        kernels::lrn(isa, x.dtype, p, channels, inner, x.data, c.out(0).data, begin, end);
+      });
+      return absl::OkStatus();
+    }
+    const int64_t block = x.layout.is_blocked() ? x.layout.block : channels;
+    parallel_ranges(
+        c, x.dim(0) * inner, std::max<int64_t>(kGrain / window / channels, 1), [&](int64_t begin, int64_t end, int) {
+          kernels::lrn_blocked(isa, p, channels, inner, block, x.as<float>(), c.out_as<float>(0), begin, end);
+        });
     return absl::OkStatus();
   }
 };

@@ -109,6 +109,25 @@ TEST(Lrn, NeighbouringChannels) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(output_of<float>(*o)[i], want[i], 1e-6);
 }
 
+TEST(Lrn, ChannelLayouts) {
+  const auto run = [](Tensor x, Layout layout) {
+    return run_case({.op = "LRN",
+                     .inputs = {x},
+                     .attributes = attributes({{"size", int64_t{2}}, {"alpha", 2.f}, {"beta", 1.f}, {"bias", 1.f}}),
+                     .input_layouts = {layout},
+                     .output_layouts = {layout}});
+  };
+  Tensor last = tensor_of<float>({4}, {1, 2, 3, 4}), blocked = tensor_of<float>({8}, {1, 2, 3, 4, 0, 0, 0, 0});
+  last.dims = blocked.dims = {1, 4, 1};
+  const std::vector<float> want = {1.f / 6, 2.f / 14, 3.f / 26, 4.f / 17, 0, 0, 0, 0};
+  for (const auto& [x, layout] : {std::pair{last, Layout::channels_last()}, std::pair{blocked, Layout::blocked(8)}}) {
+    auto o = run(x, layout);
+    ASSERT_TRUE(o.ok()) << o.status();
+    for (int i = 0; i < (layout.is_blocked() ? 8 : 4); ++i)
+      EXPECT_NEAR(o->outputs[0].tensor().as<float>()[i], want[i], 1e-6) << i;
+  }
+}
+
 TEST(Norms, Refusals) {
   const Tensor x = tensor_of<float>({2, 2, 2}, kX), three = tensor_of<float>({3}, {1, 2, 3}),
                two = tensor_of<float>({2}, {1, 2});
