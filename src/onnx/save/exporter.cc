@@ -159,14 +159,15 @@ void Exporter::name_constants(Scope& scope) {
     const GraphValue& v = scope.graph->value(id);
     if (v.removed || !v.constant) continue;
     const ConstantKey key(v.constant->data, fmt::format("{}{}", name(v.constant->dtype), to_string(v.constant->dims)));
-    for (Scope* s = scope.outer; s && v.constant->elements() > 0 && !v.is_output; s = s->outer) {
-      if (const auto it = s->constants.find(key); it != s->constants.end()) {
-        scope.names[i] = it->second;
-        s->read.insert(it->second);
-        break;
-      }
+    Scope* holder = v.is_output || v.constant->elements() == 0 ? nullptr : scope.outer;
+    while (holder && !holder->constants.contains(key)) holder = holder->outer;
+    if (holder) {
+      scope.names[i] = holder->constants.find(key)->second;
+      holder->read.insert(scope.names[i]);
+    } else {
+      scope.own.push_back(id);
+      scope.constants.emplace(key, name_of(scope, id));
     }
-    if (scope.names[i].empty()) scope.constants.emplace(key, name_of(scope, id));
   }
 }
 
@@ -178,6 +179,9 @@ StatusOr<wire::Graph> Exporter::graph(Scope& scope, size_t formals) {
   for (size_t i = 0; i < formals; ++i) name_of(scope, g.inputs()[i]);
   for (const ValueId v : g.outputs()) name_of(scope, v);
   name_constants(scope);
+  for (uint32_t i = 0; i < g.value_capacity(); ++i) {
+    if (!g.value(ValueId{i}).removed) name_of(scope, ValueId{i});
+  }
   for (size_t i = 0; i < formals; ++i) out.inputs.push_back(value_info(scope, g.inputs()[i]));
   for (const NodeId id : g.order()) {
     ASSIGN_OR_RETURN(out.nodes.emplace_back(), node(scope, id));
@@ -195,6 +199,14 @@ StatusOr<wire::Graph> Exporter::graph(Scope& scope, size_t formals) {
     read_name(scope, v);
     out.outputs.push_back(value_info(scope, v));
   }
+  for (const ValueId v : scope.own) {
+    if (!scope.read.contains(name_of(scope, v))) continue;
+    ASSIGN_OR_RETURN(out.initializers.emplace_back(), tensor(name_of(scope, v), *g.value(v).constant));
+  }
+  for (const ValueId v : g.inputs()) {
+    if (!g.value(v).default_value) continue;
+    ASSIGN_OR_RETURN(out.initializers.emplace_back(), tensor(name_of(scope, v), *g.value(v).default_value));
+  }
   for (uint32_t i = 0; i < g.value_capacity(); ++i) {
     const GraphValue& v = g.value(ValueId{i});
     if (v.removed) continue;
@@ -202,16 +214,7 @@ StatusOr<wire::Graph> Exporter::graph(Scope& scope, size_t formals) {
       return unsupported(fmt::format("the value '{}' has layout {}; save the graph before layouts are chosen", v.name,
                                      to_string(v.layout)));
     }
-    const Tensor* contents = v.constant ? &*v.constant : v.default_value ? &*v.default_value : nullptr;
-    const bool own = contents && (v.default_value || scope.read.contains(scope.names[i]));
-    const bool outer =
-        own && v.constant && !scope.constants.empty() &&
-        scope.constants.find({contents->data, fmt::format("{}{}", name(contents->dtype), to_string(contents->dims))}) ==
-            scope.constants.end();
-    if (own && !outer) {
-      ASSIGN_OR_RETURN(out.initializers.emplace_back(), tensor(scope.names[i], *contents));
-    }
-    if (!contents && v.producer.valid() && !v.is_output && v.type.is_tensor() && v.shape.has_rank) {
+    if (v.producer.valid() && !v.is_output && v.type.is_tensor() && v.shape.has_rank) {
       out.value_infos.push_back(value_info(scope, ValueId{i}));
     }
   }

@@ -42,6 +42,7 @@ class Exporter {
     std::vector<std::string_view> names;                // by value id; empty until needed
     absl::flat_hash_set<std::string_view> read;         // names that nodes and outputs read
     std::map<ConstantKey, std::string_view> constants;  // of this graph
+    std::vector<ValueId> own;                           // constants that this graph writes, if they are read
   };
 
   Status choose_opsets();
