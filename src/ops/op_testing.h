@@ -16,8 +16,10 @@ struct OpCase {
   std::string domain = "";
   // Inputs given as constants of the graph (bit per input): they are packed where the kernel asks for it.
   uint32_t constants = 0;
-  // Gives outputs the memory of inputs wherever the facts allow it (views and overwrites): they must not change results.
+  // Gives outputs the memory of inputs wherever the facts allow it (views, overwrites and windows): they must not change results.
   bool share = false;
+  // Does not tell choose() the outputs' dims: they must be sized at run.
+  bool sized_late = false;
   int workers = 2;
   std::vector<Layout> input_layouts = {};  // of tensors already given in that layout; empty: plain
   std::vector<Layout> output_layouts = {};

@@ -159,18 +159,16 @@ std::optional<int64_t> length_of(InferCtx& c, int i) {
   return s.elements().known();
 }
 
-StatusOr<absl::InlinedVector<int, 8>> normalised_axes(std::span<const int64_t> axes, int rank) {
-  absl::InlinedVector<int, 8> r;
-  std::vector<bool> taken(static_cast<size_t>(rank), false);
+Status normalise_axes(std::span<const int64_t> axes, int rank, Axes* out) {
   for (int64_t a : axes) {
     if (a < -rank || a >= rank)
       return invalid(absl::StrCat("axis ", a, " is outside [", -rank, ", ", rank - 1, "] of rank ", rank));
     const int n = static_cast<int>(a < 0 ? a + rank : a);
-    if (taken[n]) return invalid(absl::StrCat("axis ", n, " is named twice"));
-    taken[n] = true;
-    r.push_back(n);
+    if (std::find(out->begin(), out->end(), n) != out->end())
+      return invalid(absl::StrCat("axis ", n, " is named twice"));
+    out->push_back(n);
   }
-  return r;
+  return absl::OkStatus();
 }
 
 }  // namespace forethought::movement

@@ -119,7 +119,8 @@ Status set_moved(InferCtx& c, int out, SymShape shape);
 void keep_value(InferCtx& c);
 // How many elements the 1-d input i has, if that is known.
 std::optional<int64_t> length_of(InferCtx& c, int i);
-// Axes of [-rank, rank) as axes of [0, rank); refuses those outside and those named twice.
-StatusOr<absl::InlinedVector<int, 8>> normalised_axes(std::span<const int64_t> axes, int rank);
+// Axes of [-rank, rank) as axes of [0, rank), appended to `out`; refuses those outside and those named twice.
+using Axes = absl::InlinedVector<int, 8>;
+Status normalise_axes(std::span<const int64_t> axes, int rank, Axes* out);
 
 }  // namespace forethought::movement

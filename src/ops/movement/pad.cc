@@ -73,7 +73,8 @@ Status Pad::infer(InferCtx& c) const {
   } else {
     for (int d = 0; d < in.rank(); ++d) axes.push_back(d);
   }
-  ASSIGN_OR_RETURN(const auto where, movement::normalised_axes(axes, in.rank()));
+  movement::Axes where;
+  RETURN_IF_ERROR(movement::normalise_axes(axes, in.rank(), &where));
   out = in;
   const SymValue* pads = c.value(1);
   if (const auto n = movement::length_of(c, 1); n && *n != 2 * std::ssize(where))
@@ -97,7 +98,8 @@ StatusOr<kernels::Pad> Pad::plan(const movement::View& v) const {
     axes = v.ints(3);
   else
     for (size_t d = 0; d < dims.size(); ++d) axes.push_back(static_cast<int64_t>(d));
-  ASSIGN_OR_RETURN(const auto where, movement::normalised_axes(axes, static_cast<int>(dims.size())));
+  movement::Axes where;
+  RETURN_IF_ERROR(movement::normalise_axes(axes, static_cast<int>(dims.size()), &where));
   if (pads.size() != 2 * where.size())
     return invalid(absl::StrCat("there are ", pads.size(), " pads for ", where.size(), " axes; each needs two"));
   absl::InlinedVector<int64_t, 8> begins(dims.size(), 0), ends(dims.size(), 0);

@@ -82,7 +82,7 @@ struct Resize {
  private:
   enum Policy { stretch, not_larger, not_smaller };
   enum Input { kX, kRoi, kScales, kSizes };
-  StatusOr<absl::InlinedVector<int, 8>> resized_axes(int rank) const;
+  Status resized_axes(int rank, movement::Axes* where) const;
   Status infer_scaled(InferCtx& c, std::span<const int> where, SymShape* out) const;
   Status infer_sized(InferCtx& c, std::span<const int> where, SymShape* out) const;
   bool ready(const movement::View& v) const;
@@ -117,11 +117,10 @@ Status Resize::init(const GraphNode&) {
   return absl::OkStatus();
 }
 
-StatusOr<absl::InlinedVector<int, 8>> Resize::resized_axes(int rank) const {
-  if (axes) return movement::normalised_axes(*axes, rank);
-  absl::InlinedVector<int, 8> all;
-  for (int d = 0; d < rank; ++d) all.push_back(d);
-  return all;
+Status Resize::resized_axes(int rank, movement::Axes* where) const {
+  if (axes) return movement::normalise_axes(*axes, rank, where);
+  for (int d = 0; d < rank; ++d) where->push_back(d);
+  return absl::OkStatus();
 }
 
 Status Resize::infer(InferCtx& c) const {
@@ -136,7 +135,8 @@ Status Resize::infer(InferCtx& c) const {
     return invalid("coordinate_transformation_mode tf_crop_and_resize needs the input roi");
   const SymShape& in = c.shape(kX);
   if (!in.has_rank) return movement::set_moved(c, 0, {});
-  ASSIGN_OR_RETURN(const auto where, resized_axes(in.rank()));
+  movement::Axes where;
+  RETURN_IF_ERROR(resized_axes(in.rank(), &where));
   for (int i : {kScales, kSizes})
     if (const auto n = movement::length_of(c, i); given(i) && n && *n != std::ssize(where))
       return invalid(absl::StrCat("there are ", *n, i == kScales ? " scales" : " sizes", " for ", where.size(),
@@ -238,7 +238,8 @@ StatusOr<std::vector<ResizeAxis>> Resize::plan(const movement::View& v) const {
     const double quotient = in[d] == 0 ? 1 : static_cast<double>(out[d]) / static_cast<double>(in[d]);
     plan.push_back({in[d], out[d], quotient});
   }
-  ASSIGN_OR_RETURN(const auto where, resized_axes(static_cast<int>(in.size())));
+  movement::Axes where;
+  RETURN_IF_ERROR(resized_axes(static_cast<int>(in.size()), &where));
   const size_t n = where.size();
   if (v.has(kScales) && v.in[kScales].elements() == static_cast<int64_t>(n)) {
     for (size_t i = 0; i < n; ++i)

@@ -96,7 +96,8 @@ StatusOr<movement::Moves> Slice::moves(const movement::View& v) const {
   else
     steps.assign(starts.size(), 1);
   RETURN_IF_ERROR(check_lengths(starts.size(), ends.size(), axes.size(), steps.size()));
-  ASSIGN_OR_RETURN(const auto where, movement::normalised_axes(axes, static_cast<int>(dims.size())));
+  movement::Axes where;
+  RETURN_IF_ERROR(movement::normalise_axes(axes, static_cast<int>(dims.size()), &where));
   Numbers first(dims.size(), 0), step(dims.size(), 1), count(dims.begin(), dims.end());
   for (size_t i = 0; i < where.size(); ++i) {
     if (steps[i] == 0) return invalid(absl::StrCat("the step of axis ", where[i], " is 0"));
@@ -132,7 +133,8 @@ Status Slice::infer(InferCtx& c) const {
   else if (axes)
     steps.emplace(axes->size(), 1);
   if (!axes) return movement::set_moved(c, 0, std::move(out));
-  ASSIGN_OR_RETURN(const auto where, movement::normalised_axes(*axes, in.rank()));
+  movement::Axes where;
+  RETURN_IF_ERROR(movement::normalise_axes(*axes, in.rank(), &where));
   out = in;
   const SymValue* starts = c.value(1);
   const SymValue* ends = c.value(2);

@@ -34,7 +34,8 @@ Status Squeeze::infer(InferCtx& c) const {
   RETURN_IF_ERROR(c.require(1, DType::kInt64, "axes"));
   if (!in.has_rank) return movement::set_moved(c, 0, std::move(out));
   if (const auto given = c.ints(1)) {
-    ASSIGN_OR_RETURN(const auto axes, movement::normalised_axes(*given, in.rank()));
+    movement::Axes axes;
+    RETURN_IF_ERROR(movement::normalise_axes(*given, in.rank(), &axes));
     out.has_rank = true;
     for (int d = 0; d < in.rank(); ++d) {
       if (std::find(axes.begin(), axes.end(), d) == axes.end()) {

@@ -23,19 +23,20 @@ inline std::vector<int64_t> dims_of(const Value& v) {
   return std::vector<int64_t>(v.tensor().dims.begin(), v.tensor().dims.end());
 }
 
-// Runs the case with parameters as constants and as run-time values, with and without sharing memory, and expects the
-// same f32 output each time.
+// Runs the case with parameters as constants and as run-time values, with and without sharing memory, with sizes known
+// before the run and only in it, and expects the same f32 output each time.
 inline void expect_floats(OpCase c, const std::vector<int64_t>& dims, const std::vector<float>& want) {
-  for (bool share : {false, true})
+  for (int how : {0, 1, 2})
     for (uint32_t constants : {0u, 0xfffeu}) {
-      c.share = share;
+      c.share = how == 1;
+      c.sized_late = how == 2;
       c.constants = constants & ((1u << c.inputs.size()) - 1);
       for (size_t i = 0; i < c.inputs.size(); ++i)
         if (c.inputs[i].is_none()) c.constants &= ~(1u << i);
       const auto r = run_case(c);
       ASSERT_TRUE(r.ok()) << c.op << ": " << r.status();
       EXPECT_EQ(dims_of(r->outputs[0]), dims) << c.op << " " << r->facts.kernel;
-      EXPECT_EQ(output_of<float>(*r), want) << c.op << " " << r->facts.kernel << " share " << share;
+      EXPECT_EQ(output_of<float>(*r), want) << c.op << " " << r->facts.kernel << " way " << how;
     }
 }
 

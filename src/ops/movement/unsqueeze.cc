@@ -24,7 +24,8 @@ Status Unsqueeze::infer(InferCtx& c) const {
   if (!in.has_rank) return movement::set_moved(c, 0, std::move(out));
   if (const auto given = c.ints(1)) {
     const int rank = in.rank() + static_cast<int>(given->size());
-    ASSIGN_OR_RETURN(const auto axes, movement::normalised_axes(*given, rank));
+    movement::Axes axes;
+    RETURN_IF_ERROR(movement::normalise_axes(*given, rank, &axes));
     std::vector<bool> fresh(static_cast<size_t>(rank), false);
     for (int a : axes) fresh[a] = true;
     out.has_rank = true;
