@@ -76,6 +76,33 @@ Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth) 
   return packing;
 }
 
+// Long-lived items from below in order of their deaths, so that space is freed from the top; the others from above.
+// Tries several limits between long and short. Returns true at the lower bound.
+bool try_both_ends(const PackProblem& p, Placer& placer, const std::vector<int32_t>& by_death,
+                   std::vector<SearchStart>& starts, Packing& best) {
+  const size_t n = p.items.size();
+  std::vector<int64_t> offsets(n);
+  const auto by_size = order_by(n, [&](int32_t i) { return -p.items[i].size; });
+  for (int32_t limit = 4; limit <= 512; limit *= 2) {
+    SearchStart start{{}, {std::vector<uint8_t>(n), p.lower_bound}, 0};
+    for (size_t i = 0; i < n; ++i) start.tops.is_top[i] = p.items[i].last - p.items[i].first < limit;
+    for (const int32_t i : by_death) {
+      if (!start.tops.is_top[i]) start.order.push_back(i);
+    }
+    for (const int32_t i : by_size) {
+      if (start.tops.is_top[i]) start.order.push_back(i);
+    }
+    start.height = placer.place(start.order, 0, Fit::lowest, INT64_MAX, offsets, start.tops);
+    if (start.height < best.height) {
+      best.height = start.height;
+      best.offsets = offsets;
+    }
+    starts.push_back(std::move(start));
+    if (best.height <= p.lower_bound) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Packing pack(const PackProblem& p, Effort effort) {
@@ -86,7 +113,7 @@ Packing pack(const PackProblem& p, Effort effort) {
   best.height = INT64_MAX;
   std::vector<int64_t> offsets(n);
   Placer placer(p, most_pairs(n, effort));
-  std::vector<std::vector<int32_t>> starts;
+  std::vector<SearchStart> starts;
 
   const auto done = [&] { return best.height <= p.lower_bound; };
   const auto attempt = [&](std::vector<int32_t> order, Fit fit) {
@@ -95,7 +122,7 @@ Packing pack(const PackProblem& p, Effort effort) {
       best.height = height;
       best.offsets = offsets;
     }
-    if (fit == Fit::lowest) starts.push_back(std::move(order));
+    if (fit == Fit::lowest) starts.push_back({std::move(order), {}, height});
     return done();
   };
   const auto span = [&](int32_t i) { return int64_t{items[i].last} - items[i].first + 1; };
@@ -119,7 +146,11 @@ Packing pack(const PackProblem& p, Effort effort) {
     return best;
   if (attempt(order_by(n, [&](int32_t i) { return Keys(-span(i), -items[i].size); }), Fit::lowest)) return best;
   if (attempt(by_birth, Fit::lowest)) return best;
-  if (placer.has_conflicts()) search(p, placer, starts, best);
+  if (!placer.has_conflicts()) return best;
+  const auto by_death = order_by(n, [&](int32_t i) { return Keys(-items[i].last, -items[i].size); });
+  if (attempt(by_death, Fit::lowest)) return best;
+  if (try_both_ends(p, placer, by_death, starts, best)) return best;
+  search(p, placer, starts, best);
   return best;
 }
 

@@ -20,11 +20,17 @@ int64_t align_up(int64_t offset, uint32_t alignment) {
 // Looks through taken spans in ascending order for a gap of `size`.
 class GapFinder {
  public:
-  GapFinder(int64_t size, uint32_t alignment, Fit fit) : size_(size), alignment_(alignment), fit_(fit) {}
+  GapFinder(int64_t size, uint32_t alignment, Fit fit, int64_t ceiling = 0)
+      : size_(size), alignment_(alignment), fit_(fit), ceiling_(ceiling) {}
 
   bool fits_before(int64_t begin) const { return begin - cursor_ >= size_; }
   // Takes the gap between the last span and `begin` if it is better. Returns true when the search is over.
   bool take_before(int64_t begin) {
+    if (fit_ == Fit::highest) {
+      const int64_t at = (begin - size_) / alignment_ * alignment_;
+      if (at >= cursor_ && begin <= ceiling_) best_ = at;
+      return false;
+    }
     const int64_t at = align_up(cursor_, alignment_);
     if (begin - at < size_ || begin - cursor_ >= best_room_) return false;
     best_ = at;
@@ -32,12 +38,16 @@ class GapFinder {
     return fit_ == Fit::lowest;
   }
   void advance(int64_t end) { cursor_ = std::max(cursor_, end); }
-  int64_t result() const { return best_ >= 0 ? best_ : align_up(cursor_, alignment_); }
+  int64_t result() {
+    if (fit_ == Fit::highest && fits_before(ceiling_)) take_before(ceiling_);
+    return best_ >= 0 ? best_ : align_up(cursor_, alignment_);
+  }
 
  private:
   int64_t size_;
   uint32_t alignment_;
   Fit fit_;
+  int64_t ceiling_;
   int64_t cursor_ = 0, best_ = -1, best_room_ = std::numeric_limits<int64_t>::max();
 };
 
@@ -101,8 +111,8 @@ void Placer::index_pairs(const std::vector<std::pair<int32_t, int32_t>>& pairs) 
 }
 
 int64_t Placer::place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit,
-                      std::vector<int64_t>& offsets) {
-  return listed_ ? place_listed(order, from, fit, limit, offsets) : place_scanning(order, fit, limit, offsets);
+                      std::vector<int64_t>& offsets, const Tops& tops) {
+  return listed_ ? place_listed(order, from, fit, limit, offsets, tops) : place_scanning(order, fit, limit, offsets);
 }
 
 void Placer::sort_spans() {
@@ -119,12 +129,18 @@ void Placer::sort_spans() {
 }
 
 int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit,
-                             std::vector<int64_t>& offsets) {
+                             std::vector<int64_t>& offsets, const Tops& tops) {
   const auto& items = problem_.items;
   int64_t height = 0;
+  excess_ = 0;
+  const auto reach = [&](int32_t item) {
+    const int64_t end = offsets[item] + items[item].size;
+    height = std::max(height, end);
+    excess_ += std::max<int64_t>(0, end - problem_.lower_bound);
+  };
   for (size_t i = 0; i < order.size(); ++i) {
     rank_[order[i]] = static_cast<int32_t>(i);
-    if (i < from) height = std::max(height, offsets[order[i]] + items[order[i]].size);
+    if (i < from) reach(order[i]);
   }
   work_ += static_cast<int64_t>(order.size());
   for (size_t i = from; i < order.size(); ++i) {
@@ -136,14 +152,15 @@ int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit
     const int64_t taken = static_cast<int64_t>(spans_.size());
     work_ += degree(item) + taken * std::bit_width(spans_.size()) + 8;
     sort_spans();
-    GapFinder gap(items[item].size, items[item].alignment, fit);
+    const bool top = !tops.is_top.empty() && tops.is_top[item];
+    GapFinder gap(items[item].size, items[item].alignment, top ? Fit::highest : fit, tops.ceiling);
     for (const Span& s : spans_) {
       if (gap.fits_before(s.begin) && gap.take_before(s.begin)) break;
       gap.advance(s.end);
     }
     offsets[item] = gap.result();
-    height = std::max(height, offsets[item] + items[item].size);
-    if (height > limit) return height;
+    reach(item);
+    if (height > limit || excess_ > most_excess_) return std::max(height, limit);
   }
   return height;
 }

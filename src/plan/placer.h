@@ -8,7 +8,14 @@
 
 namespace forethought::planning {
 
-enum class Fit { lowest, tightest };
+enum class Fit { lowest, tightest, highest };
+
+// Which items are placed as high as they go under a ceiling, and not as low as they go. Long-lived items from below and
+// short-lived ones from above keep out of each other's way.
+struct Tops {
+  std::vector<uint8_t> is_top;  // by item; empty: none
+  int64_t ceiling = 0;
+};
 
 class Placer {
  public:
@@ -22,9 +29,14 @@ class Placer {
   const int32_t* conflicts_begin(int item) const { return neighbours_.data() + begin_[item]; }
   const int32_t* conflicts_end(int item) const { return neighbours_.data() + begin_[item + 1]; }
 
-  // Places order[from..]; `offsets` holds the places of those before. Returns the height over all, or more than `limit`
-  // as soon as one item ends above it. Counts its work.
-  int64_t place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit, std::vector<int64_t>& offsets);
+  // Places order[from..]; `offsets` holds the places of those before. `tops` counts only if has_conflicts(). Returns
+  // the height over all, or more than `limit` as soon as one item ends above it. Counts its work.
+  int64_t place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit, std::vector<int64_t>& offsets,
+                const Tops& tops = {});
+  // How far the items of the last complete placing reach above the lower bound, summed; and a limit to it, beyond which
+  // a placing ends early like one above its limit.
+  int64_t excess() const { return excess_; }
+  void set_most_excess(int64_t most) { most_excess_ = most; }
   // What was looked at, in units of 2 to 5 ns on a core of 2023.
   int64_t work() const { return work_; }
   void count(int64_t work) { work_ += work; }
@@ -44,7 +56,7 @@ class Placer {
   void list_lanes(int64_t most);
   void index_pairs(const std::vector<std::pair<int32_t, int32_t>>& pairs);
   int64_t place_listed(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit,
-                       std::vector<int64_t>& offsets);
+                       std::vector<int64_t>& offsets, const Tops& tops);
   int64_t place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit, std::vector<int64_t>& offsets);
   template <bool kSerial>
   int64_t gap_by_scan(int item, Fit fit);
@@ -59,6 +71,7 @@ class Placer {
   std::vector<Span> spans_;
   std::vector<Block> blocks_;  // all placed items in order of their offsets
   int64_t work_ = 0;
+  int64_t excess_ = 0, most_excess_ = INT64_MAX;
 };
 
 }  // namespace forethought::planning

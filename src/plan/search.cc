@@ -8,8 +8,8 @@
 namespace forethought::planning {
 namespace {
 
-// In the units of Placer::work(): about 200 ms at most, less for small problems.
-constexpr int64_t kWork = 40'000'000;
+// In the units of Placer::work() and with what was spent before: about 200 ms at most, less for small problems.
+constexpr int64_t kWork = 30'000'000;
 constexpr int64_t kWorkAnItem = 200'000;
 
 class Search {
@@ -17,27 +17,35 @@ class Search {
   Search(const PackProblem& p, Placer& placer, Packing& best) : p_(p), placer_(placer), best_(best) {}
 
   // Hill climbing from one order, until `work` is spent. Returns true at the lower bound.
-  bool climb(std::vector<int32_t> order, int64_t work) {
+  bool climb(const SearchStart& start, int64_t work) {
     const int64_t end = placer_.work() + work;
-    offsets_.assign(order.size(), 0);
-    int64_t height = placer_.place(order, 0, Fit::lowest, INT64_MAX, offsets_);
-    keep(height);
-    std::vector<int32_t> changed = order;
-    std::vector<int64_t> before = offsets_;
+    order_ = start.order;
+    tops_ = start.tops;
+    tops_.ceiling = p_.lower_bound;
+    tops_.is_top.resize(order_.size());
+    offsets_.assign(order_.size(), 0);
+    placer_.set_most_excess(INT64_MAX);
+    keep(placer_.place(order_, 0, Fit::lowest, INT64_MAX, offsets_, tops_));
+    int64_t excess = placer_.excess();
+    std::vector<int32_t> before = order_;
+    std::vector<int64_t> offsets_before = offsets_;
     while (placer_.work() < end && best_.height > p_.lower_bound) {
-      const size_t from = mutate(changed, height);
-      if (from >= changed.size()) continue;
-      const int64_t now = placer_.place(changed, from, Fit::lowest, height, offsets_);
-      if (now <= height) {
-        height = now;
+      const Change change = mutate();
+      if (change.from >= order_.size()) continue;
+      placer_.set_most_excess(excess);
+      const int64_t height = placer_.place(order_, change.from, Fit::lowest, INT64_MAX, offsets_, tops_);
+      if (placer_.excess() <= excess) {
+        excess = placer_.excess();
         keep(height);
-        std::copy(changed.begin() + from, changed.end(), order.begin() + from);
-        for (size_t i = from; i < order.size(); ++i) before[order[i]] = offsets_[order[i]];
+        std::copy(order_.begin() + change.from, order_.end(), before.begin() + change.from);
+        for (size_t i = change.from; i < order_.size(); ++i) offsets_before[order_[i]] = offsets_[order_[i]];
       } else {
-        std::copy(order.begin() + from, order.end(), changed.begin() + from);
-        for (size_t i = from; i < order.size(); ++i) offsets_[order[i]] = before[order[i]];
+        if (change.flipped != kNoId) tops_.is_top[change.flipped] ^= 1;
+        std::copy(before.begin() + change.from, before.end(), order_.begin() + change.from);
+        for (size_t i = change.from; i < order_.size(); ++i) offsets_[order_[i]] = offsets_before[order_[i]];
       }
     }
+    placer_.set_most_excess(INT64_MAX);
     return best_.height <= p_.lower_bound;
   }
 
@@ -50,25 +58,32 @@ class Search {
     best_.offsets = offsets_;
   }
 
-  // Moves one item towards the front: mostly one that reaches the top, or one that conflicts with it. Returns the first
-  // position that changed.
-  size_t mutate(std::vector<int32_t>& order, int64_t height) {
-    const size_t n = order.size();
-    tops_.clear();
+  struct Change {
+    size_t from;              // the first position that changed
+    int32_t flipped = kNoId;  // an item that goes from the low end to the high one or back
+  };
+
+  // Moves one item towards the front: one that reaches above the bound, or one that conflicts with such a one.
+  Change mutate() {
+    const size_t n = order_.size();
+    above_.clear();
     for (size_t i = 0; i < n; ++i) {
-      if (offsets_[order[i]] + p_.items[order[i]].size == height) tops_.push_back(i);
+      if (offsets_[order_[i]] + p_.items[order_[i]].size > p_.lower_bound) above_.push_back(i);
     }
     placer_.count(static_cast<int64_t>(n) + 1);
-    size_t from = tops_[below(tops_.size())];
+    size_t from = above_[below(above_.size())];
     const uint64_t kind = below(8);
-    if (kind >= 4 && placer_.degree(order[from]) > 0) {
-      const int32_t* conflicts = placer_.conflicts_begin(order[from]);
-      const int32_t chosen = conflicts[below(placer_.degree(order[from]))];
-      from = static_cast<size_t>(std::find(order.begin(), order.end(), chosen) - order.begin());
+    if (kind >= 4 && placer_.degree(order_[from]) > 0) {
+      const int32_t* conflicts = placer_.conflicts_begin(order_[from]);
+      const int32_t chosen = conflicts[below(placer_.degree(order_[from]))];
+      from = static_cast<size_t>(std::find(order_.begin(), order_.end(), chosen) - order_.begin());
     }
-    const size_t to = static_cast<size_t>(below(n));
-    if (kind < 7 && to > from) return move(order, from, below(from + 1));
-    return move(order, from, to);
+    const int32_t item = order_[from];
+    const bool flip = below(4) == 0;
+    if (flip) tops_.is_top[item] ^= 1;
+    const size_t to = kind < 7 ? below(from + 1) : below(n);
+    const size_t moved = move(order_, from, to);
+    return {flip ? std::min(moved, from) : moved, flip ? item : kNoId};
   }
 
   static size_t move(std::vector<int32_t>& order, size_t from, size_t to) {
@@ -85,18 +100,23 @@ class Search {
   const PackProblem& p_;
   Placer& placer_;
   Packing& best_;
+  std::vector<int32_t> order_;
+  Tops tops_;
   std::vector<int64_t> offsets_;
-  std::vector<size_t> tops_;
+  std::vector<size_t> above_;
   uint64_t state_ = 1;
 };
 
 }  // namespace
 
-void search(const PackProblem& problem, Placer& placer, const std::vector<std::vector<int32_t>>& starts,
-            Packing& best) {
+void search(const PackProblem& problem, Placer& placer, std::vector<SearchStart> starts, Packing& best) {
+  constexpr size_t kStarts = 4;
+  std::stable_sort(starts.begin(), starts.end(),
+                   [](const SearchStart& a, const SearchStart& b) { return a.height < b.height; });
+  if (starts.size() > kStarts) starts.resize(kStarts);
   Search s(problem, placer, best);
-  const int64_t work = std::min(kWork, kWorkAnItem * static_cast<int64_t>(problem.items.size()));
-  for (const auto& start : starts) {
+  const int64_t work = std::min(kWork, kWorkAnItem * static_cast<int64_t>(problem.items.size())) - placer.work();
+  for (const SearchStart& start : starts) {
     if (s.climb(start, work / static_cast<int64_t>(starts.size()))) return;
   }
 }

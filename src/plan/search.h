@@ -9,8 +9,14 @@
 
 namespace forethought::planning {
 
-// Starts from each of `starts` and changes `best` where it finds a lower height. The random state is fixed and the work
-// is counted, so that the result is the same everywhere; it ends at the lower bound.
-void search(const PackProblem& problem, Placer& placer, const std::vector<std::vector<int32_t>>& starts, Packing& best);
+struct SearchStart {
+  std::vector<int32_t> order;
+  Tops tops;
+  int64_t height = 0;  // that it gives, or more than the best before it where that was not waited for
+};
+
+// Starts from the most promising of `starts` and changes `best` where it finds a lower height. The random state is
+// fixed and the work is counted, so that the result is the same everywhere; it ends at the lower bound.
+void search(const PackProblem& problem, Placer& placer, std::vector<SearchStart> starts, Packing& best);
 
 }  // namespace forethought::planning
