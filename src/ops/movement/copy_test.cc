@@ -91,6 +91,18 @@ TEST(Pad, Modes) {
   EXPECT_EQ(output_of<std::string>(*s), (std::vector<std::string>{"", "a", ""}));
 }
 
+TEST(Pad, KeepsChannelBlocks) {
+  const Layout l = Layout::blocked(8);
+  std::vector<float> in(16), want(24);
+  for (size_t i = 0; i < 16; ++i) in[i] = want[8 + i] = static_cast<float>(i + 1);
+  const auto r = run_case({.op = "Pad",
+                           .inputs = {tensor_of<float>({1, 8, 2}, in), i64({0, 0, 1, 0, 0, 0})},
+                           .input_layouts = {l},
+                           .output_layouts = {l}});
+  ASSERT_TRUE(r.ok()) << r.status();
+  EXPECT_EQ(output_of<float>(*r), want);
+}
+
 TEST(Pad, P8LimitsOfReflectPadding) {
   const auto reflect = attributes({{"mode", std::string("reflect")}});
   for (uint32_t constants : {0u, 2u}) {

@@ -37,6 +37,7 @@ struct Pad {
 
   Status init(const GraphNode&) const { return mode_of().status(); }
   Status infer(InferCtx& c) const;
+  bool accepts(LayoutQuery& q) const;
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const;
   Status run(RunCtx& ctx) const {
     ASSIGN_OR_RETURN(kernels::Pad pad, plan(movement::view_of(ctx)));
@@ -59,8 +60,7 @@ StatusOr<kernels::PadMode> Pad::mode_of() const {
 
 Status Pad::infer(InferCtx& c) const {
   RETURN_IF_ERROR(c.require(1, DType::kInt64, "pads"));
-  if (c.has_in(2) && c.shape(2).has_rank && !(c.shape(2).elements().is_unknown()) && c.shape(2).elements().is_known() &&
-      c.shape(2).elements().value() > 1)
+  if (c.shape(2).elements().known().value_or(1) > 1)
     return invalid(absl::StrCat("the constant value is ", to_string(c.shape(2)), "; it must be one element"));
   const SymShape& in = c.shape(0);
   if (!in.has_rank) return movement::set_moved(c, 0, {});
@@ -77,6 +77,7 @@ Status Pad::infer(InferCtx& c) const {
   RETURN_IF_ERROR(movement::normalise_axes(axes, in.rank(), &where));
   out = in;
   const SymValue* pads = c.value(1);
+  if (pads && (pads->is_float || pads->ints.size() != 2 * where.size())) pads = nullptr;
   if (const auto n = movement::length_of(c, 1); n && *n != 2 * std::ssize(where))
     return invalid(absl::StrCat("there are ", *n, " pads for ", where.size(), " axes; each needs two"));
   for (size_t i = 0; i < where.size(); ++i) {
@@ -88,6 +89,22 @@ Status Pad::infer(InferCtx& c) const {
                                   " crop more than axis ", where[i], " has (", to_string(before), ")"));
   }
   return movement::set_moved(c, 0, std::move(out));
+}
+
+// Channel blocks stay as they are where only spatial dims are padded. Channels beyond the last must stay zero, so a
+// constant that may be another needs full blocks.
+bool Pad::accepts(LayoutQuery& q) const {
+  const SymShape& in = *q.input_shapes[0];
+  const SymShape& out = *q.output_shapes[0];
+  if (!q.inputs[0].is_blocked() || !in.has_rank || !out.has_rank || in.rank() < 3) return false;
+  for (size_t i = 1; i < q.inputs.size(); ++i)
+    if (!q.inputs[i].is_plain()) return false;
+  if (!in.dims[0].same(out.dims[0]) || !in.dims[1].same(out.dims[1])) return false;
+  const bool zero = q.inputs.size() <= 2 || !q.input_types[2];
+  const bool full = in.dims[1].is_known() && in.dims[1].value() % q.inputs[0].block == 0;
+  if (mode == "constant" && !zero && !full) return false;
+  q.outputs[0] = q.inputs[0];
+  return true;
 }
 
 StatusOr<kernels::Pad> Pad::plan(const movement::View& v) const {
@@ -105,7 +122,17 @@ StatusOr<kernels::Pad> Pad::plan(const movement::View& v) const {
   absl::InlinedVector<int64_t, 8> begins(dims.size(), 0), ends(dims.size(), 0);
   for (size_t i = 0; i < where.size(); ++i) begins[where[i]] = pads[i], ends[where[i]] = pads[where.size() + i];
   ASSIGN_OR_RETURN(const kernels::PadMode m, mode_of());
-  ASSIGN_OR_RETURN(kernels::Pad pad, kernels::Pad::make(kernels::element_of(v.in[0].dtype), m, dims, begins, ends));
+  const kernels::Element e = kernels::element_of(v.in[0].dtype);
+  if (const Layout l = v.in[0].layout; l.is_blocked()) {
+    Dims blocks(dims.begin(), dims.end());
+    if (begins[1] != 0 || ends[1] != 0) return invalid("pads of blocked channels");
+    blocks[1] = (dims[1] + l.block - 1) / l.block;
+    blocks.push_back(l.block);
+    begins.push_back(0);
+    ends.push_back(0);
+    return kernels::Pad::make(e, m, blocks, begins, ends);
+  }
+  ASSIGN_OR_RETURN(kernels::Pad pad, kernels::Pad::make(e, m, dims, begins, ends));
   if (!std::equal(pad.out_dims().begin(), pad.out_dims().end(), v.out[0].dims.begin(), v.out[0].dims.end()))
     return invalid(absl::StrCat("the padded shape is ", to_string(pad.out_dims()), ", not ", to_string(v.out[0].dims),
                                 " as planned"));

@@ -138,6 +138,8 @@ Status Slice::infer(InferCtx& c) const {
   out = in;
   const SymValue* starts = c.value(1);
   const SymValue* ends = c.value(2);
+  if (starts && starts->is_float) starts = nullptr;
+  if (ends && ends->is_float) ends = nullptr;
   const size_t n = axes->size();
   RETURN_IF_ERROR(check_lengths(starts ? starts->size() : n, ends ? ends->size() : n, n, steps ? steps->size() : n));
   bool all_known = true;
@@ -154,7 +156,8 @@ Status Slice::infer(InferCtx& c) const {
       d = steps ? symbolic_extent(d, s, e, (*steps)[i]) : Dim();
     }
   }
-  if (const SymValue* v = c.value(0); v && all_known && in.rank() == 1 && n <= 1) {
+  if (const SymValue* v = c.value(0);
+      v && all_known && in.rank() == 1 && n <= 1 && in.dims[0] == static_cast<int64_t>(v->size())) {
     SymValue r;
     r.is_float = v->is_float;
     if (n == 0) only = {0, static_cast<int64_t>(v->size())};
