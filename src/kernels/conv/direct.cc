@@ -81,23 +81,30 @@ StatusOr<ConvPack> choose_conv_pack(Isa isa, int64_t out_channels, int64_t group
 template <typename T>
 void pack_conv_weights(const ConvPack& p, const T* w, float* packed) {
   const int64_t b = p.block, in = p.group_in, out = p.group_out, taps = p.taps;
-  const auto at = [&](int64_t g, int64_t o, int64_t i, int64_t t) {
-    return o < out && i < in ? static_cast<float>(load_any(w, ((g * out + o) * in + i) * taps + t)) : 0.0f;
-  };
+  std::fill(packed, packed + p.weight_elements(), 0.0f);
   if (p.form == ConvForm::depthwise) {
-    for (int64_t g0 = 0; g0 < p.groups; g0 += b)
+    for (int64_t g = 0; g < p.groups; ++g)
       for (int64_t t = 0; t < taps; ++t)
-        for (int64_t g = g0; g < g0 + b; ++g)
-          *packed++ = g < p.groups ? static_cast<float>(load_any(w, g * taps + t)) : 0.0f;
+        packed[(g / b * taps + t) * b + g % b] = static_cast<float>(load_any(w, g * taps + t));
     return;
   }
-  const int64_t in_block = p.form == ConvForm::blocked ? b : in;
-  for (int64_t g = 0; g < p.groups; ++g)
-    for (int64_t o0 = 0; o0 < p.padded_out(); o0 += b)
-      for (int64_t i0 = 0; i0 < p.padded_in(); i0 += in_block)
-        for (int64_t t = 0; t < taps; ++t)
-          for (int64_t i = i0; i < i0 + in_block; ++i)
-            for (int64_t o = o0; o < o0 + b; ++o) *packed++ = at(g, o, i, t);
+  // Filters are read as they lie; what is written at a time is one tile of a block of outputs by a block of inputs.
+  const int64_t in_block = p.form == ConvForm::blocked ? b : in, in_blocks = p.padded_in() / in_block;
+  const int64_t tile = taps * in_block * b;
+  for (int64_t g = 0; g < p.groups; ++g) {
+    for (int64_t o0 = 0; o0 < out; o0 += b) {
+      for (int64_t i0 = 0; i0 < in; i0 += in_block) {
+        float* to = packed + ((g * p.padded_out() + o0) / b * in_blocks + i0 / in_block) * tile;
+        for (int64_t o = o0; o < std::min(o0 + b, out); ++o) {
+          for (int64_t i = i0; i < std::min(i0 + in_block, in); ++i) {
+            const int64_t filter = ((g * out + o) * in + i) * taps;
+            for (int64_t t = 0; t < taps; ++t)
+              to[(t * in_block + i - i0) * b + o - o0] = static_cast<float>(load_any(w, filter + t));
+          }
+        }
+      }
+    }
+  }
 }
 
 template <typename T>

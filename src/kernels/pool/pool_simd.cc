@@ -110,7 +110,16 @@ void blocked_planes(const Window& w, bool count_pad, const float* x, float* y, i
 // Columns of input that one pass over a plain row holds.
 constexpr int64_t kColumns = 1024;
 
-// Reduces columns [c0, c0 + n) over the rows that the outer taps read.
+template <bool kMax, class D, class V = hn::Vec<D>>
+HWY_INLINE V join(D d, V a, V b) {
+  if constexpr (kMax) {
+    return max_nan(d, a, b);
+  } else {
+    return hn::Add(a, b);
+  }
+}
+
+// Reduces columns [c0, c0 + n) over the rows that the outer taps read. Writes whole vectors into `line`.
 template <bool kMax>
 void reduce_rows(const Window& w, const WindowDims& o, OuterTaps& outer, const float* plane, int64_t c0, int64_t n,
                  float* line) {
@@ -119,47 +128,38 @@ void reduce_rows(const Window& w, const WindowDims& o, OuterTaps& outer, const f
   bool first = true;
   do {
     const float* row = plane + outer.row(w, o) * width + c0;
-    if (first) {
-      std::copy(row, row + n, line);
-      first = false;
-      continue;
-    }
     int64_t i = 0;
     for (; i + step <= n; i += step) {
-      const auto a = hn::LoadU(d, line + i), b = hn::LoadU(d, row + i);
-      if constexpr (kMax) {
-        hn::StoreU(max_nan(d, a, b), d, line + i);
-      } else {
-        hn::StoreU(hn::Add(a, b), d, line + i);
-      }
+      const auto v = hn::LoadU(d, row + i);
+      hn::StoreU(first ? v : join<kMax>(d, hn::LoadU(d, line + i), v), d, line + i);
     }
-    for (; i < n; ++i) line[i] = kMax ? max_nan(line[i], row[i]) : line[i] + row[i];
+    if (i < n) {
+      const auto v = hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n - i)), d, row + i);
+      hn::StoreU(first ? v : join<kMax>(d, hn::LoadU(d, line + i), v), d, line + i);
+    }
+    first = false;
   } while (advance(outer.k, outer.taps, 1));
 }
 
-// out[i] = out[i] (max or +) line[i * stride] for i of [0, n).
+// out[i] = out[i] (max or +) line[i * stride] for i of [0, n). `line` may be read 3 vectors beyond its last element.
 template <bool kMax>
 void reduce_strided(const float* line, int64_t stride, float* out, int64_t n) {
   const hn::ScalableTag<float> d;
   const int64_t step = static_cast<int64_t>(hn::Lanes(d));
-  const auto join = [&](auto a, auto b) {
-    if constexpr (kMax) {
-      return max_nan(d, a, b);
+  if (stride > 2) {
+    for (int64_t i = 0; i < n; ++i) out[i] = kMax ? max_nan(out[i], line[i * stride]) : out[i] + line[i * stride];
+    return;
+  }
+  for (int64_t i = 0; i < n; i += step) {
+    auto v = hn::LoadU(d, line + stride * i);
+    if (stride == 2) v = hn::ConcatEven(d, hn::LoadU(d, line + 2 * i + step), v);
+    if (i + step <= n) {
+      hn::StoreU(join<kMax>(d, hn::LoadU(d, out + i), v), d, out + i);
     } else {
-      return hn::Add(a, b);
-    }
-  };
-  int64_t i = 0;
-  if (stride == 1) {
-    for (; i + step <= n; i += step) hn::StoreU(join(hn::LoadU(d, out + i), hn::LoadU(d, line + i)), d, out + i);
-  } else if (stride == 2) {
-    // The second load ends one element before the stride does, hence the strict bound.
-    for (; i + step < n; i += step) {
-      const auto low = hn::LoadU(d, line + 2 * i), high = hn::LoadU(d, line + 2 * i + step);
-      hn::StoreU(join(hn::LoadU(d, out + i), hn::ConcatEven(d, high, low)), d, out + i);
+      const auto mask = hn::FirstN(d, static_cast<size_t>(n - i));
+      hn::BlendedStore(join<kMax>(d, hn::MaskedLoad(mask, d, out + i), v), mask, d, out + i);
     }
   }
-  for (; i < n; ++i) out[i] = kMax ? max_nan(out[i], line[i * stride]) : out[i] + line[i * stride];
 }
 
 template <bool kMax>
@@ -171,7 +171,8 @@ void plain_planes(const Window& w, bool count_pad, const float* x, float* y, int
   const bool wide = reach > kColumns;
   const int64_t per_pass = wide ? 1 : (kColumns - reach) / stride + 1;
   const float none = kMax ? -std::numeric_limits<float>::infinity() : 0.0f;
-  float line[kColumns];
+  // Room beyond the last column for whole vectors.
+  float line[kColumns + 4 * HWY_MAX_BYTES / sizeof(float)] = {};
   // Outputs whose windows lie wholly inside the row.
   Span1 inner = valid_outputs(width - reach + 1, w.out[last], stride, -w.pads_begin[last]);
   inner.end = std::max(inner.begin, inner.end);
@@ -194,10 +195,9 @@ void plain_planes(const Window& w, bool count_pad, const float* x, float* y, int
           const int64_t first = std::max(valid.begin, x0);
           if (first >= valid.end) continue;
           const float* from = line + first * stride + offset - c0;
-          float one = 0;
           if (wide) {
-            reduce_rows<kMax>(w, o, outer, plane, first * stride + offset, 1, &one);
-            from = &one;
+            reduce_rows<kMax>(w, o, outer, plane, first * stride + offset, 1, line);
+            from = line;
           }
           reduce_strided<kMax>(from, stride, to + first, valid.end - first);
         }
