@@ -27,7 +27,7 @@ Arg static_arg(const Program& program, const ProgramValue& value) {
     arg.rank = static_cast<int32_t>(value.dims.size());
     arg.elements = element_count(value.dims).value_or(0);
   }
-  if (value.base == Base::weight) {
+  if (value.base == Base::weight && value.index >= 0) {  // a constant that is read only in its packed form has no place
     arg.data = static_cast<std::byte*>(program.weights[value.index].data) + value.offset;
   }
   return arg;
@@ -128,6 +128,7 @@ void Frame::build_groups() {
   fill_lists(uses_, p.values.size(), by_value);
   fill_lists(fixups_, groups, by_group);
   bound_.assign(groups, nullptr);
+  gives_objects_ = std::ranges::any_of(p.outputs, [&](int32_t v) { return is_plain_object(p.values[v]); });
   preset_.assign(p.outputs.size(), 0);
 
   held_index_.assign(p.values.size(), -1);

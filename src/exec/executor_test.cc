@@ -361,14 +361,54 @@ TEST(Executor, AnAdoptedOutputNeverSharesBytesWithAnotherResult) {
      return c.host->set_output(0, c.in(0).object->sequence()->items[0]);
    }).sized_at_run = 1;
   b.list_output(sequence);
-  auto s = std::make_shared<Sequence>();
-  s->element = ValueType::tensor(DType::kFloat);
-  s->items.push_back(floats({1, 2}));
+  b.list_output(sequence);
+  const auto program = b.done();
   TestExecutor e;
-  std::vector<Value> outputs = e.run(b.done(), {Value(std::shared_ptr<const Sequence>(s))}).value();
-  outputs[0].tensor().as<float>()[0] = 99;
-  EXPECT_THAT(values_of<float>(s->items[0]), ElementsAre(1, 2));
-  EXPECT_EQ(outputs[1].sequence(), s.get());
+  for (const bool borrowed : {false, true}) {
+    Value item = floats({1, 2});
+    const Value keeper = item;
+    if (borrowed) item.tensor().owner.reset();
+    auto s = std::make_shared<Sequence>();
+    s->element = ValueType::tensor(DType::kFloat);
+    s->items.push_back(item);
+    std::vector<Value> outputs = e.run(program, {Value(std::shared_ptr<const Sequence>(s))}).value();
+    outputs[0].tensor().as<float>()[0] = 99;
+    for (int i : {1, 2}) {
+      Tensor& first = const_cast<Tensor&>(outputs[i].sequence()->items[0].tensor());
+      EXPECT_THAT(values_of<float>(first), ElementsAre(1, 2));
+      EXPECT_TRUE(first.owner.unique());
+      first.as<float>()[0] = 50;
+    }
+    EXPECT_THAT(values_of<float>(keeper), ElementsAre(1, 2));
+  }
+}
+
+TEST(Executor, ATypeThatOnlyTheRunTellsIsShownAsTheTensorOrObjectThatCame) {
+  for (const bool tensor : {false, true}) {
+    ProgramBuilder b;
+    const int32_t x = b.input("x", DType::kFloat, {2});
+    const int32_t open = b.object("open", ValueType());
+    const int32_t y = b.output("y", DType::kFloat, {2});
+    b.step("if (If)", {x}, {open}, [tensor](RunCtx& c) {
+      if (!tensor) return sequence_of_inputs(c);
+      ASSIGN_OR_RETURN(Value v, c.host->escape(0));
+      return c.host->set_output(0, std::move(v));
+    });
+    b.step("use (Use)", {open}, {y}, [tensor](RunCtx& c) {
+      EXPECT_EQ(c.in(0).object == nullptr, tensor);
+      const Tensor* item = tensor ? nullptr : &c.in(0).object->sequence()->items[0].tensor();
+      if (tensor) {
+        EXPECT_THAT(c.in(0).dims(), ElementsAre(2));
+      }
+      std::copy_n(item ? item->as<float>() : c.in_as<float>(0), 2, c.out_as<float>(0));
+      return absl::OkStatus();
+    });
+    b.list_output(open);
+    TestExecutor e;
+    const auto outputs = e.run(b.done(), {floats({1, 2})}).value();
+    EXPECT_THAT(values_of<float>(outputs[0]), ElementsAre(1, 2));
+    EXPECT_EQ(outputs[1].is_tensor(), tensor);
+  }
 }
 
 TEST(Executor, StringsAreObjectsOfTheFrame) {

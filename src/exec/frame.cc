@@ -44,6 +44,7 @@ Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Valu
     status = step_error(current_, internal(fmt::format("a library failed: {}", e.what())));
   }
   drop_held();
+  if (status.ok() && depth_ == 0 && gives_objects_) status = own_objects();
   if (!status.ok()) {
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (!preset_[o]) outputs[o] = Value();
@@ -202,6 +203,13 @@ Status Frame::copy_out(int32_t output, int32_t from) {
   preset_[output] = 0;
   const auto& name = program_->values[program_->outputs[output]].name;
   ASSIGN_OR_RETURN(outputs_[output], copy_tensor(output_pool(), name, source));
+  return absl::OkStatus();
+}
+
+Status Frame::own_objects() {
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    if (is_plain_object(program_->values[program_->outputs[o]])) RETURN_IF_ERROR(own(outputs_[o]));
+  }
   return absl::OkStatus();
 }
 

@@ -85,6 +85,7 @@ class Frame final : public RunHost {
   Status hand_out(int32_t output, int32_t value);
   Status copy_out(int32_t output, int32_t from);
   void drop_held();
+  Status own_objects();
 
   // --- values that a run makes (values.cc)
   void bind_group(int32_t group, void* base);
@@ -92,10 +93,12 @@ class Frame final : public RunHost {
   void hide(int32_t value);                               // its dims and address are of an earlier run
   StatusOr<Tensor> take_tensor(BlockPool& pool, std::string_view name, DType dtype, Layout layout,
                                std::span<const int64_t> dims);
+  Status own(Value& value);  // nobody else sees its bytes
   StatusOr<Tensor> copy_tensor(BlockPool& pool, std::string_view name, const Tensor& from);
   BlockPool& output_pool() const;
   Status make_output(int32_t value, DType dtype, std::span<const int64_t> dims);
   Status adopt(int32_t value, Value made);
+  Status adopt_object(int32_t value, Value made);
   Status adopt_as_output(int32_t value, Value made);
   Tensor tensor_of_value(int32_t value) const;     // borrowed: no owner
   const BufferRef* owner_of(int32_t value) const;  // of the side buffer it lies in; null: none
@@ -128,6 +131,8 @@ class Frame final : public RunHost {
   std::vector<uint8_t> preset_;        // by output: it came in with memory of the right size
   std::vector<Children> children_;
 
+  bool gives_objects_ = false;  // some output is one
+
   // Of the run under way.
   std::byte* slab_ = nullptr;
   std::span<const Value> inputs_;
@@ -138,10 +143,12 @@ class Frame final : public RunHost {
 
 inline bool sized_at_run(uint32_t mask, size_t slot) { return slot < 32 && ((mask >> slot) & 1u); }
 
-// What a value is, from its facts in the program.
+// What a value is, from its facts in the program. A value of unknown type has an object's place, and is shown as a
+// tensor if one comes.
 inline bool is_text(const ProgramValue& v) { return v.dtype == DType::kString; }
 inline bool is_plain_object(const ProgramValue& v) {
-  return v.dtype == DType::kUndefined && !v.type.is_tensor() && (v.base == Base::object || !v.type.is_unknown());
+  return v.dtype == DType::kUndefined && !v.type.is_tensor() &&
+         (v.base == Base::object || v.base == Base::input || !v.type.is_unknown());
 }
 
 }  // namespace forethought

@@ -21,10 +21,12 @@ void Frame::bind_group(int32_t group, void* base) {
 }
 
 void Frame::show_tensor(int32_t value, const Tensor& tensor) {
-  bind_group(group_of(value), tensor.data);
-  const auto elements = tensor.elements();
+  const int32_t group = group_of(value);
+  if (group >= 0) bind_group(group, tensor.data);
+  const int64_t elements = tensor.elements();
   for (int32_t a : uses_[value]) {
     Arg& arg = args_[a];
+    if (group < 0) arg.data = tensor.data;
     arg.dims_data = tensor.dims.data();
     arg.rank = static_cast<int32_t>(tensor.dims.size());
     arg.elements = elements;
@@ -72,6 +74,42 @@ StatusOr<Tensor> Frame::copy_tensor(BlockPool& pool, std::string_view name, cons
   return to;
 }
 
+// A result must not change when an input, another result or a later run does: what it shares with them is copied.
+Status Frame::own(Value& value) {
+  const auto own_tensor = [&](Tensor& tensor, bool reached_twice) -> Status {
+    if (tensor.owner.unique() && !reached_twice) return absl::OkStatus();
+    ASSIGN_OR_RETURN(tensor, copy_tensor(*environment_.side, "an element of an output", tensor));
+    return absl::OkStatus();
+  };
+  if (value.is_tensor()) return own_tensor(value.tensor(), false);
+  if (const Sequence* sequence = value.sequence()) {
+    const bool reached_twice = value.shared_sequence().use_count() > 2;  // the value's and the one just made
+    const auto owned = [](const Value& item) { return item.is_tensor() && item.tensor().owner.unique(); };
+    if (!reached_twice && std::ranges::all_of(sequence->items, owned)) return absl::OkStatus();
+    auto copy = std::make_shared<Sequence>();
+    copy->element = sequence->element;
+    copy->items.reserve(sequence->items.size());
+    for (const Value& item : sequence->items) {
+      const bool shared = reached_twice || !owned(item);
+      copy->items.push_back(item);
+      Value& mine = copy->items.back();
+      if (!shared) continue;
+      RETURN_IF_ERROR(mine.is_tensor() ? own_tensor(mine.tensor(), true) : own(mine));
+    }
+    value = Value(std::shared_ptr<const Sequence>(std::move(copy)));
+  } else if (const MapValue* map = value.map()) {
+    auto copy = std::make_shared<MapValue>(*map);
+    RETURN_IF_ERROR(own(copy->values));
+    value = Value(std::shared_ptr<const MapValue>(std::move(copy)));
+  } else if (const SparseTensor* sparse = value.sparse()) {
+    auto copy = std::make_shared<SparseTensor>(*sparse);
+    RETURN_IF_ERROR(own_tensor(copy->values, true));
+    RETURN_IF_ERROR(own_tensor(copy->indices, true));
+    value = Value(std::shared_ptr<const SparseTensor>(std::move(copy)));
+  }
+  return absl::OkStatus();
+}
+
 // Memory for a value of these dims, unless it has its place already.
 Status Frame::make_output(int32_t value, DType dtype, std::span<const int64_t> dims) {
   const ProgramValue& facts = program_->values[value];
@@ -115,13 +153,7 @@ Status Frame::set_output(int slot, Value value) {
 
 Status Frame::adopt(int32_t value, Value made) {
   const ProgramValue& facts = program_->values[value];
-  if (is_plain_object(facts)) {
-    if (facts.base != Base::object && facts.base != Base::output) {
-      return internal(fmt::format("output '{}' is an object without a place", facts.name));
-    }
-    (facts.base == Base::output ? outputs_[facts.index] : held(value)) = std::move(made);
-    return absl::OkStatus();
-  }
+  if (is_plain_object(facts)) return adopt_object(value, std::move(made));
   const bool fits = made.is_tensor() && made.tensor().layout == facts.layout &&
                     (facts.dtype == DType::kUndefined || made.tensor().dtype == facts.dtype) &&
                     (!facts.known || std::ranges::equal(made.tensor().dims, facts.dims));
@@ -145,6 +177,22 @@ Status Frame::adopt(int32_t value, Value made) {
   if (target.data != made.tensor().data && target.bytes() > 0) {
     std::memcpy(target.data, made.tensor().data, static_cast<size_t>(target.bytes()));
   }
+  return absl::OkStatus();
+}
+
+Status Frame::adopt_object(int32_t value, Value made) {
+  const ProgramValue& facts = program_->values[value];
+  if (facts.base != Base::object && facts.base != Base::output) {
+    return internal(fmt::format("output '{}' is an object without a place", facts.name));
+  }
+  Value& place = facts.base == Base::output ? outputs_[facts.index] : held(value);
+  const bool as_tensor = facts.type.is_unknown() && made.is_tensor();
+  if (as_tensor && !made.tensor().owner) {
+    ASSIGN_OR_RETURN(made, copy_tensor(*environment_.side, facts.name, made.tensor()));
+  }
+  place = std::move(made);
+  for (int32_t a : uses_[value]) args_[a].object = as_tensor ? nullptr : &place;
+  if (as_tensor) show_tensor(value, place.tensor());
   return absl::OkStatus();
 }
 
