@@ -118,7 +118,8 @@ std::vector<ValueNo> sharers(const Plan& plan, ValueNo value) {
 std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
   fmt::memory_buffer out;
   const auto to = std::back_inserter(out);
-  fmt::format_to(to, "plan: {} steps in {} lanes, {} values\n", p.steps.size(), p.lanes, p.values.size());
+  fmt::format_to(to, "plan: {} steps in {} lane{}, {} values\n", p.steps.size(), p.lanes, p.lanes == 1 ? "" : "s",
+                 p.values.size());
   fmt::format_to(
       to, "  naive {} B, lower bound {} B, peak {} B (peak / lower bound {:.3f}), padding {} B, {} side buffers\n",
       plan.naive, plan.lower_bound, plan.peak,
