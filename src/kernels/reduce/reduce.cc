@@ -71,10 +71,14 @@ struct Min {
   static void cols(Isa isa, const float* p, int64_t s, int64_t r, int64_t c, float* a) { cols_min(isa, p, s, r, c, a); }
 };
 
+constexpr int64_t kShortRow = 8;  // elements below which a call of vector code costs more than it saves
+
 template <typename Op, typename T, typename A>
 A fold_row(Isa isa, const T* p, int64_t n, A acc) {
   if constexpr (std::is_same_v<T, float>) {
-    return Op::row(isa, p, n, acc);
+    if (n >= kShortRow) return Op::row(isa, p, n, acc);
+    for (int64_t i = 0; i < n; ++i) acc = Op::apply(acc, static_cast<A>(p[i]));
+    return acc;
   } else if constexpr (kIsHalf<T>) {
     float tile[kHalfTile];
     for (int64_t i = 0; i < n; i += kHalfTile) {
@@ -128,18 +132,45 @@ T finish(A acc, ReduceKind kind, int64_t count) {
   }
 }
 
+// The offsets of consecutive positions among axes, from `index` on.
+class Walk {
+ public:
+  Walk(std::span<const Reduction::Axis> axes, int64_t index)
+      : outer_(axes.empty() ? axes : axes.first(axes.size() - 1)),
+        size_(axes.empty() ? 1 : axes.back().size),
+        stride_(axes.empty() ? 0 : axes.back().stride) {
+    if (size_ == 0) return;
+    turn_ = index / size_;
+    at_ = index % size_;
+    base_ = offset_of(outer_, turn_);
+  }
+  int64_t offset() const { return base_ + at_ * stride_; }
+  void next() {
+    if (++at_ < size_) return;
+    at_ = 0;
+    base_ = outer_.empty() ? 0 : offset_of(outer_, ++turn_);
+  }
+
+ private:
+  std::span<const Reduction::Axis> outer_;
+  int64_t size_, stride_;
+  int64_t turn_ = 0, at_ = 0, base_ = 0;
+};
+
 // Innermost axis reduced: one contiguous row for each position of the outer reduced axes.
 template <typename Op, typename T>
 void reduce_rows(Isa isa, ReduceKind kind, const Reduction& r, const T* in, T* out, int64_t begin, int64_t end) {
   using A = Acc<T, Op::kSum>;
   const int64_t rows = r.count == 0 ? 0 : r.count / r.row;
-  for (int64_t o = begin; o < end; ++o) {
+  Walk kept(r.kept, begin);
+  for (int64_t o = begin; o < end; ++o, kept.next()) {
     A acc = Op::template identity<A>();
+    const T* base = in + (rows == 0 ? 0 : kept.offset());
     if (rows == 1) {
-      acc = fold_row<Op>(isa, in + offset_of(r.kept, o), r.row, acc);
-    } else if (rows > 0) {
-      const T* base = in + offset_of(r.kept, o);
-      for (int64_t i = 0; i < rows; ++i) acc = fold_row<Op>(isa, base + offset_of(r.reduced, i), r.row, acc);
+      acc = fold_row<Op>(isa, base, r.row, acc);
+    } else {
+      Walk reduced(r.reduced, 0);
+      for (int64_t i = 0; i < rows; ++i, reduced.next()) acc = fold_row<Op>(isa, base + reduced.offset(), r.row, acc);
     }
     out[o] = finish<T>(acc, kind, r.count);
   }
@@ -159,7 +190,9 @@ void reduce_cols(Isa isa, ReduceKind kind, const Reduction& r, const T* in, T* o
     std::fill_n(acc, n, Op::template identity<A>());
     if (planes > 0) {
       const T* base = in + offset_of(r.kept, o / r.inner) + column;
-      for (int64_t i = 0; i < planes; ++i) fold_cols<Op>(isa, base + offset_of(outer, i), stride, rows, n, acc);
+      Walk plane(outer, 0);
+      for (int64_t i = 0; i < planes; ++i, plane.next())
+        fold_cols<Op>(isa, base + plane.offset(), stride, rows, n, acc);
     }
     for (int64_t c = 0; c < n; ++c) out[o + c] = finish<T>(acc[c], kind, r.count);
     o += n;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/reduce/rows.h"
 #include "kernels/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -22,27 +23,23 @@ using V = hn::Vec<D>;
 constexpr D d;
 constexpr DI di;
 
-// e^x = 2^n · e^r with n = round(x / ln 2) and |r| ≤ ln 2 / 2, where the Taylor polynomial of degree 7 is off by at
-// most r⁸/8! < 6e-9. ln 2 is split in two so that n · ln 2 is exact in its first part. The power of two is applied in
-// two halves, which lets results run down to the smallest subnormal and up to the largest float.
+// e^x for x ≤ 0: 2^n · e^r with n = round(x / ln 2) and |r| ≤ ln 2 / 2, where 1 + r + r² q(r) with q of degree 4 (least
+// greatest relative error) is off by 4e-9. ln 2 is split in two so that n · ln 2 is exact in its first part. Adding
+// 1.5 · 2^23 rounds to an integer, which then stands in the low bits of the sum: with 127 more, the exponent of 2^n.
+// Results below e^-87 are zero; NaN goes through the products.
 HWY_INLINE V exp_of(V x) {
-  const auto low = hn::Set(d, -105.0f), high = hn::Set(d, 89.0f);
-  const auto clamped = hn::IfThenElse(hn::Lt(x, low), low, hn::IfThenElse(hn::Gt(x, high), high, x));  // keeps NaN
-  const auto n = hn::NearestInt(hn::Mul(clamped, hn::Set(d, 1.44269504088896341f)));
-  const auto nf = hn::ConvertTo(d, n);
-  auto r = hn::NegMulAdd(nf, hn::Set(d, 0.693359375f), clamped);
-  r = hn::NegMulAdd(nf, hn::Set(d, -2.12194440e-4f), r);
-  auto p = hn::MulAdd(r, hn::Set(d, 1.0f / 5040), hn::Set(d, 1.0f / 720));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-  p = hn::MulAdd(hn::Mul(r, r), p, hn::Add(r, hn::Set(d, 1.0f)));
-  const auto half = hn::ShiftRight<1>(n);
-  const auto bias = hn::Set(di, 127);
-  const auto a = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
-  const auto b = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(n, half), bias)));
-  return hn::Mul(hn::Mul(p, a), b);
+  const auto magic = hn::Set(d, 12582912.0f + 127.0f);
+  const auto t = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), magic);
+  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, t)));
+  const auto n = hn::Sub(t, magic);
+  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  auto q = hn::MulAdd(r, hn::Set(d, 0.0013814539415761828f), hn::Set(d, 0.00836874544620514f));
+  q = hn::MulAdd(q, r, hn::Set(d, 0.04166838899254799f));
+  q = hn::MulAdd(q, r, hn::Set(d, 0.1666652113199234f));
+  q = hn::MulAdd(q, r, hn::Set(d, 0.4999999403953552f));
+  const auto p = hn::MulAdd(hn::Mul(r, r), q, hn::Add(r, hn::Set(d, 1.0f)));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), hn::Mul(p, power));
 }
 
 // Applies f(i, x) to every vector of in and stores what it returns; the last, partial one goes through a mask.
@@ -86,6 +83,66 @@ double row_exp_impl(const float* in, float* out, int64_t n, float shift) {
   return total;
 }
 
+constexpr int64_t kRegisters = 4;  // vectors of a row that stay in registers from the first pass to the last
+
+// A row of at most kCount vectors, the last of them partial. A NaN reaches every result through the sum.
+template <int kCount>
+HWY_INLINE void short_row(const float* in, float* out, hn::Mask<D> last) {
+  const int64_t w = static_cast<int64_t>(hn::Lanes(d));
+  const auto lowest = hn::Neg(hn::Inf(d));
+  V v[kCount];
+  auto max = lowest;
+  for (int i = 0; i < kCount; ++i) {
+    v[i] =
+        i + 1 < kCount ? hn::LoadU(d, in + i * w) : hn::IfThenElse(last, hn::MaskedLoad(last, d, in + i * w), lowest);
+    max = hn::Max(max, v[i]);
+  }
+  max = hn::MaxOfLanes(d, max);
+  auto sum = hn::Zero(d);
+  for (int i = 0; i < kCount; ++i) {
+    v[i] = exp_of(hn::Sub(v[i], max));
+    sum = hn::Add(sum, i + 1 < kCount ? v[i] : hn::IfThenElseZero(last, v[i]));
+  }
+  const auto factor = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
+  for (int i = 0; i + 1 < kCount; ++i) hn::StoreU(hn::Mul(v[i], factor), d, out + i * w);
+  hn::BlendedStore(hn::Mul(v[kCount - 1], factor), last, d, out + (kCount - 1) * w);
+}
+
+template <int kCount>
+void short_rows(const float* in, float* out, int64_t rows, int64_t n) {
+  const auto last = hn::FirstN(d, static_cast<size_t>(n - (kCount - 1) * static_cast<int64_t>(hn::Lanes(d))));
+  for (int64_t r = 0; r < rows; ++r) short_row<kCount>(in + r * n, out + r * n, last);
+}
+
+HWY_INLINE float plain_max(const float* p, int64_t n) {
+  const int64_t w = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Neg(hn::Inf(d)), b = a, c = a, e = a;
+  int64_t i = 0;
+  for (; i + 4 * w <= n; i += 4 * w) {
+    a = hn::Max(a, hn::LoadU(d, p + i));
+    b = hn::Max(b, hn::LoadU(d, p + i + w));
+    c = hn::Max(c, hn::LoadU(d, p + i + 2 * w));
+    e = hn::Max(e, hn::LoadU(d, p + i + 3 * w));
+  }
+  for (; i + w <= n; i += w) a = hn::Max(a, hn::LoadU(d, p + i));
+  if (i < n) b = hn::Max(b, hn::LoadU(d, p + n - w));  // the last vector may overlap: n > kRegisters · w
+  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(c, e))));
+}
+
+void rows_softmax_impl(const float* in, float* out, int64_t rows, int64_t n) {
+  const int64_t vectors = (n + static_cast<int64_t>(hn::Lanes(d)) - 1) / static_cast<int64_t>(hn::Lanes(d));
+  static_assert(kRegisters == 4);
+  if (vectors == 1) return short_rows<1>(in, out, rows, n);
+  if (vectors == 2) return short_rows<2>(in, out, rows, n);
+  if (vectors == 3) return short_rows<3>(in, out, rows, n);
+  if (vectors == 4) return short_rows<4>(in, out, rows, n);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double sum = row_exp_impl(in + r * n, out + r * n, n, plain_max(in + r * n, n));
+    const auto factor = hn::Set(d, static_cast<float>(1 / sum));
+    map(out + r * n, out + r * n, n, [factor](int64_t, V x, bool) { return hn::Mul(x, factor); });
+  }
+}
+
 void row_scale_impl(const float* in, float* out, int64_t n, float factor) {
   const auto k = hn::Set(d, factor);
   map(in, out, n, [k](int64_t, V x, bool) { return hn::Mul(x, k); });
@@ -125,6 +182,14 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace forethought::kernels {
+
+void rows_softmax(Isa isa, const float* in, float* out, int64_t rows, int64_t n) {
+  if (isa != Isa::scalar) return FT_SIMD(isa, rows_softmax_impl)(in, out, rows, n);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double sum = row_exp(isa, in + r * n, out + r * n, n, row_max(isa, in + r * n, n, -HUGE_VALF));
+    row_scale(isa, out + r * n, out + r * n, n, static_cast<float>(1 / sum));
+  }
+}
 
 double row_exp(Isa isa, const float* in, float* out, int64_t n, float shift) {
   if (isa != Isa::scalar) return FT_SIMD(isa, row_exp_impl)(in, out, n, shift);

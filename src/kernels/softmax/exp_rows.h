@@ -7,7 +7,11 @@
 
 namespace forethought::kernels {
 
-// out[i] = e^(in[i] − shift); returns their sum. in and out may be the same. NaN stays NaN.
+// Softmax of `rows` contiguous rows of n floats. in and out may be the same, here and below.
+void rows_softmax(Isa isa, const float* in, float* out, int64_t rows, int64_t n);
+
+// out[i] = e^(in[i] − shift); returns their sum. No in[i] is above shift. Results below the least normal float are zero
+// in the SIMD tiers; NaN stays NaN.
 double row_exp(Isa isa, const float* in, float* out, int64_t n, float shift);
 void row_scale(Isa isa, const float* in, float* out, int64_t n, float factor);  // in[i] · factor
 void row_subtract(Isa isa, const float* in, float* out, int64_t n, float first,

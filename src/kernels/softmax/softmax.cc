@@ -26,7 +26,7 @@ const float* load(Isa isa, const Half* in, float* tile, int64_t n) {
   return tile;
 }
 
-// One contiguous line.
+// One contiguous line; softmax of floats is rows_softmax().
 template <typename T>
 void line(Isa isa, SoftmaxKind kind, const T* in, T* out, int64_t n) {
   constexpr bool kFloat = std::is_same_v<T, float>;
@@ -36,27 +36,22 @@ void line(Isa isa, SoftmaxKind kind, const T* in, T* out, int64_t n) {
   };
   float max = kLowest;
   tiles([&](int64_t i, int64_t m) { max = row_max(isa, load(isa, in + i, tile, m), m, max); });
-  if constexpr (kFloat) {
-    if (kind == SoftmaxKind::softmax) {
-      const double sum = row_exp(isa, in, out, n, max);
-      row_scale(isa, out, out, n, static_cast<float>(1 / sum));
-      return;
-    }
-  }
   double sum = 0;
   tiles([&](int64_t i, int64_t m) { sum += row_exp(isa, load(isa, in + i, tile, m), exps, m, max); });
   const float factor = static_cast<float>(1 / sum), log_sum = static_cast<float>(std::log(sum));
   tiles([&](int64_t i, int64_t m) {
     const float* x = load(isa, in + i, tile, m);
-    if (kind == SoftmaxKind::softmax) {
-      row_exp(isa, x, exps, m, max);
-      row_scale(isa, exps, exps, m, factor);
-    } else if constexpr (kFloat) {
+    if constexpr (kFloat) {
       row_subtract(isa, x, out + i, m, max, log_sum);
     } else {
-      row_subtract(isa, x, exps, m, max, log_sum);
+      if (kind == SoftmaxKind::softmax) {
+        row_exp(isa, x, exps, m, max);
+        row_scale(isa, exps, exps, m, factor);
+      } else {
+        row_subtract(isa, x, exps, m, max, log_sum);
+      }
+      narrow(isa, exps, out + i, m);
     }
-    if constexpr (!kFloat) narrow(isa, exps, out + i, m);
   });
 }
 
@@ -136,6 +131,9 @@ void softmax(Isa isa, SoftmaxKind kind, DType dtype, const void* in, void* out, 
       if constexpr (std::is_same_v<T, double>) {
         line_f64(kind, x + at, y + at, n, inner);
       } else if (inner == 1) {
+        if constexpr (std::is_same_v<T, float>) {
+          if (kind == SoftmaxKind::softmax) return rows_softmax(isa, x + at, y + at, end - begin, n);
+        }
         line(isa, kind, x + at, y + at, n);
       } else {
         cols = std::min({kColumns, inner - column, end - l});

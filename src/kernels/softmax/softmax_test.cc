@@ -22,20 +22,23 @@ std::vector<Isa> tiers() {
   return t;
 }
 
-TEST(ExpRows, ExponentialOverItsWholeRange) {
+TEST(ExpRows, ExponentialUpToZero) {
   std::vector<float> in, out;
-  for (double x = -110; x <= 90; x += 0.00937) in.push_back(static_cast<float>(x));
-  for (float x : {0.f, -0.f, -87.3f, -103.9f, 88.7f, 1e-20f, -static_cast<float>(kInf), static_cast<float>(kInf)})
-    in.push_back(x);
+  for (double x = -110; x <= 0; x += 0.00937) in.push_back(static_cast<float>(x));
+  for (float x : {0.f, -0.f, -87.3f, -87.f, -1e-20f, -3.4e38f, -static_cast<float>(kInf)}) in.push_back(x);
   out.resize(in.size());
   for (Isa isa : tiers()) {
-    row_exp(isa, in.data(), out.data(), static_cast<int64_t>(in.size()), 0);
-    for (size_t i = 0; i < in.size(); ++i) {
-      const float want = static_cast<float>(std::exp(static_cast<double>(in[i])));
-      if (std::isinf(want))
-        EXPECT_EQ(out[i], want);
-      else
-        EXPECT_NEAR(out[i], want, 2.5e-7 * want + 1.5e-45) << name(isa) << ' ' << in[i];
+    for (float shift : {0.f, 3.f}) {
+      std::vector<float> shifted = in;
+      for (float& x : shifted) x += shift;
+      const double sum = row_exp(isa, shifted.data(), out.data(), static_cast<int64_t>(in.size()), shift);
+      double want_sum = 0;
+      for (size_t i = 0; i < in.size(); ++i) {
+        const double want = std::exp(static_cast<double>(shifted[i] - shift));
+        want_sum += want;
+        EXPECT_NEAR(out[i], want, 2.5e-7 * want + 2e-38) << name(isa) << ' ' << in[i];
+      }
+      EXPECT_NEAR(sum, want_sum, 1e-6 * want_sum);
     }
     float nan = std::numeric_limits<float>::quiet_NaN(), r = 0;
     EXPECT_TRUE(std::isnan(row_exp(isa, &nan, &r, 1, 0)) && std::isnan(r));
@@ -150,6 +153,24 @@ TEST(Softmax, InfinitiesNaNAndLargeNumbers) {
               EXPECT_FLOAT_EQ(out[i], want) << name(isa) << ' ' << row.in[0] << ' ' << inner;
           }
         }
+}
+
+TEST(Softmax, ANaNAnywhereSpoilsItsRowAlone) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (Isa isa : tiers())
+    for (int64_t n : {1, 5, 16, 17, 33, 64, 65, 100, 131})
+      for (int64_t at = 0; at < n; at += 3) {
+        std::vector<float> in(3 * n, 1.f), out(3 * n);
+        in[n + at] = nan;
+        softmax(isa, SoftmaxKind::softmax, DType::kFloat, in.data(), out.data(), n, 1, 0, 3);
+        for (int64_t i = 0; i < 3 * n; ++i) {
+          if (i / n == 1) {
+            ASSERT_TRUE(std::isnan(out[i])) << name(isa) << ' ' << n << ' ' << at << ' ' << i;
+          } else {
+            ASSERT_FLOAT_EQ(out[i], 1.f / static_cast<float>(n));
+          }
+        }
+      }
 }
 
 TEST(Softmax, NothingToDo) {
