@@ -207,8 +207,11 @@ StatusOr<DeclaredType> Converter::type(const wire::Type& t) {
     return static_cast<DType>(t.elem_type);
   };
   const auto inner = [&]() -> StatusOr<ValueType> {
-    if (!t.element) return ValueType();
-    ASSIGN_OR_RETURN(DeclaredType d, type(*t.element));
+    DeclaredType d;
+    if (t.element) {
+      ASSIGN_OR_RETURN(d, type(*t.element));
+    }
+    if (d.type.is_unknown()) return invalid("a sequence, optional or map type does not say of what");
     return std::move(d.type);
   };
   DeclaredType result;
@@ -236,6 +239,7 @@ StatusOr<DeclaredType> Converter::type(const wire::Type& t) {
     }
     case Kind::kMap: {
       ASSIGN_OR_RETURN(const DType key, element());
+      if (key == DType::kUndefined) return invalid("a map type does not say what its keys are");
       ASSIGN_OR_RETURN(ValueType of, inner());
       result.type = ValueType::map(key, std::move(of));
       break;
