@@ -477,6 +477,39 @@ TEST(Executor, ErrorsNameTheNodeAndLeaveTheExecutorUsable) {
   EXPECT_FALSE(e.run(program, {Value()}).ok());
 }
 
+TEST(Executor, AConstantThatIsOnlyReadPackedNeedsNoPlace) {
+  ProgramBuilder b;
+  const int32_t x = b.input("x", DType::kFloat, {1});
+  const int32_t w = b.weight(tensor_of<float>({1}, {1}));
+  const int32_t y = b.output("y", DType::kFloat, {1});
+  static const float packed[1] = {41};
+  b.step("gemm (Gemm)", {x, w}, {y}, [](RunCtx& c) {
+     EXPECT_EQ(c.in(1).data, nullptr);
+     c.out_as<float>(0)[0] = c.in_as<float>(0)[0] + *reinterpret_cast<const float*>(c.packed[1].data());
+     return absl::OkStatus();
+   }).packed = {{}, std::as_bytes(std::span(packed))};
+  b.value(w).index = -1;
+  b.program().weights.clear();
+  TestExecutor e;
+  EXPECT_THAT(values_of<float>(e.run(b.done(), {floats({1})}).value()[0]), ElementsAre(42));
+}
+
+TEST(Executor, StepsOfSeveralLanesRunInTheOrderOfTheList) {
+  ProgramBuilder b;
+  const int32_t x = b.input("x", DType::kFloat, {1});
+  const int32_t a = b.slab(0, DType::kFloat, {1}), c = b.slab(64, DType::kFloat, {1});
+  const int32_t y = b.output("y", DType::kFloat, {1});
+  b.step("a (Add)", {x, x}, {a}, add_f32).signals = {0};
+  ProgramStep& other = b.step("c (Add)", {x, a}, {c}, add_f32);
+  other.lane = 1;
+  other.waits = {0};
+  other.signals = {1};
+  b.step("y (Add)", {a, c}, {y}, add_f32).waits = {1};
+  b.program().lanes = b.program().notifications = 2;
+  TestExecutor e;
+  EXPECT_THAT(values_of<float>(e.run(b.done(), {floats({1})}).value()[0]), ElementsAre(5));
+}
+
 TEST(Executor, IsCancelledBetweenSteps) {
   ProgramBuilder b;
   const int32_t x = b.input("x", DType::kFloat, {1});
