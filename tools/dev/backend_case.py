@@ -26,7 +26,7 @@ def load(folder: pathlib.Path) -> Case:
     given = {i.name for i in graph.initializer}
     fed = [i for i in graph.input if i.name not in given]
     values = folder / "test_data_set_0"
-    bounds = json.loads((folder / "data.json").read_text()) if (folder / "data.json").exists() else {}
+    bounds = json.loads((folder / "tolerance.json").read_text()) if (folder / "tolerance.json").exists() else {}
     present = [i for i in range(len(fed)) if (values / f"input_{i}.pb").exists()]
     return Case(f"{folder.parent.name}/{folder.name}", data, [_read(values / f"input_{i}.pb", fed[i].type) for i in present],
                 [_read(values / f"output_{i}.pb", info.type) for i, info in enumerate(graph.output)], **bounds)

@@ -76,7 +76,8 @@ def main() -> int:
     passed, failed, skipped = (sum(getattr(r, k) for r in results) for k in ("passed", "failed", "skipped"))
     for r in results:
         for test, output in r.failures:
-            print(f"\nFAILED {r.name}: {test}\n{output.rstrip()}")
+            name = r.name if test == r.name else f"{r.name}: {test}"
+            print(f"FAILED {name}" + (f"\n{output.rstrip()}\n" if output else ""))
     if args.filter and passed + failed + skipped == 0:
         print(f"no suite and no test has '{args.filter}' in its name")
         failed = 1

@@ -131,9 +131,11 @@ def _read_summary(result: Result, output: str, report: pathlib.Path, code: int |
     if not counts:
         raise ValueError("its last line is no 'N passed, N failed, N skipped'")
     result.passed, failed, result.skipped = map(int, counts.groups())
-    named = re.findall(r"^FAILED (.*)$", output, re.MULTILINE)
-    for i in range(failed):
-        result.fail(named[i] if i < len(named) else f"{result.name} #{i + 1}", tail(output) if i == 0 else "")
+    named = re.findall(r"^FAIL(?:ED)? +(.*)$", output, re.MULTILINE)
+    for name in named[:failed]:  # such a line says all
+        result.fail(name, "")
+    for i in range(result.failed, failed):
+        result.fail(f"{result.name} #{i + 1}", tail(output))
 
 
 def _read_exit(result: Result, output: str, report: pathlib.Path, code: int | None) -> None:

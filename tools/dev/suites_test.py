@@ -40,7 +40,8 @@ CASES = [
     ("pass", "junit", (0, 1, 0), "no readable result"),
     ("pass", "summary", (0, 1, 0), "no readable result"),
     ("print('3 passed, 0 failed, 2 skipped')", "summary", (3, 0, 2), ""),
-    ("print('FAILED x'); print('3 passed, 2 failed, 0 skipped'); exit(1)", "summary", (3, 2, 0), "FAILED x"),
+    ("print('FAILED x'); print('3 passed, 2 failed, 0 skipped'); exit(1)", "summary", (3, 2, 0), "3 passed"),
+    ("print('FAIL  x: y'); print('3 passed, 1 failed, 0 skipped'); exit(1)", "summary", (3, 1, 0), ""),
     ("print('3 passed, 0 failed, 0 skipped'); exit(1)", "summary", (3, 1, 0), "exit code 1"),
     ("print('0 passed, 0 failed, 0 skipped')", "summary", (0, 1, 0), "ran no test"),
     ("exit(0)", "exit", (1, 0, 0), ""),
@@ -57,6 +58,11 @@ def test_counts(tmp_path, code, reader, expected, text):
 
 def test_a_crash_names_the_test_that_was_running(tmp_path):
     assert suites.run(script(CRASH, "gtest"), tmp_path).failures[0][0] == "G.x"
+
+
+def test_a_summary_names_what_failed(tmp_path):
+    code = "print('FAIL  x: y'); print('FAILED z'); print('3 passed, 2 failed, 0 skipped'); exit(1)"
+    assert [test for test, _ in suites.run(script(code, "summary"), tmp_path).failures] == ["x: y", "z"]
 
 
 def test_a_hang_is_ended_and_fails(tmp_path):

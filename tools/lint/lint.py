@@ -21,22 +21,21 @@ def tracked_files(root: pathlib.Path) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--summary", action="store_true", help="end with 'N passed, N failed, N skipped', one for each rule")
+    parser.add_argument("--summary", action="store_true", help="end with 'N passed, N failed, N skipped': rules without findings, and findings")
     args = parser.parse_args()
     tree = rules.Tree(ROOT, tracked_files(ROOT), cache=ROOT / "build" / "lint")
-    failed = 0
+    good_rules = failed = 0
     for rule in rules.RULES:
         findings = list(rule(tree))
-        failed += bool(findings)
+        good_rules += not findings
+        failed += len(findings)
         for finding in findings:
-            print(finding)
-        if findings:
-            print(f"FAILED {rule.__name__}: {rule.__doc__}")
+            print(f"FAILED {finding}" if args.summary else finding)
     for rule in rules.WARNINGS:
         for finding in rule(tree):
             print(f"warning: {finding}")
     if args.summary:
-        print(f"{len(rules.RULES) - failed} passed, {failed} failed, 0 skipped")
+        print(f"{good_rules} passed, {failed} failed, 0 skipped")
     elif not failed:
         print(f"lint: {len(tree.files)} files, {len(rules.RULES)} rules, nothing found")
     return 1 if failed else 0
