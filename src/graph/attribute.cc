@@ -6,7 +6,7 @@
 namespace forethought {
 
 const char* kind_name(const AttributeValue& value) {
-  constexpr const char* names[] = {"int",  "float",   "string",  "tensor", "ints",
+  constexpr const char* names[] = {"int",    "float",   "string",  "tensor", "ints",
                                    "floats", "strings", "tensors", "type",   "sparse_tensor"};
   return names[value.index()];
 }

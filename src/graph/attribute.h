@@ -13,9 +13,9 @@
 
 namespace forethought {
 
-using AttributeValue = std::variant<int64_t, float, std::string, Tensor, std::vector<int64_t>, std::vector<float>,
-                                    std::vector<std::string>, std::vector<Tensor>, ValueType,
-                                    std::shared_ptr<const SparseTensor>>;
+using AttributeValue =
+    std::variant<int64_t, float, std::string, Tensor, std::vector<int64_t>, std::vector<float>,
+                 std::vector<std::string>, std::vector<Tensor>, ValueType, std::shared_ptr<const SparseTensor>>;
 const char* kind_name(const AttributeValue& value);  // "int", "floats" …
 
 // Few per node: a sorted vector.

@@ -7,7 +7,8 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-void bind_all(Graph& graph, const OperatorLibrary& library, int depth, std::vector<std::string>* failures, Status* first) {
+void bind_all(Graph& graph, const OperatorLibrary& library, int depth, std::vector<std::string>* failures,
+              Status* first) {
   for (uint32_t i = 0; i < graph.node_capacity(); ++i) {
     GraphNode& n = graph.node(NodeId{i});
     if (n.removed) continue;
@@ -17,8 +18,8 @@ void bind_all(Graph& graph, const OperatorLibrary& library, int depth, std::vect
         n.impl = std::move(*bound);
       } else {
         if (first->ok()) *first = bound.status();
-        failures->push_back(absl::StrCat("node ", n.name.empty() ? absl::StrCat("#", i) : n.name, " (", to_string(n.op), "): ",
-                                         bound.status().message()));
+        failures->push_back(absl::StrCat("node ", n.name.empty() ? absl::StrCat("#", i) : n.name, " (", to_string(n.op),
+                                         "): ", bound.status().message()));
       }
     }
     if (depth >= kMaxDepth && !n.bodies.empty()) {

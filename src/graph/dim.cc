@@ -103,8 +103,10 @@ std::string print(const DimPolynomial& p) {
   // Symbols first, the constant last, as people write it.
   auto put = [&](const DimTerm& t) {
     const bool minus = t.coefficient < 0;
-    if (!s.empty()) absl::StrAppend(&s, minus ? " - " : " + ");
-    else if (minus) s = "-";
+    if (!s.empty())
+      absl::StrAppend(&s, minus ? " - " : " + ");
+    else if (minus)
+      s = "-";
     const uint64_t c = minus ? 0 - static_cast<uint64_t>(t.coefficient) : static_cast<uint64_t>(t.coefficient);
     bool first = true;
     if (c != 1 || t.atoms.empty()) absl::StrAppend(&s, c), first = false;
@@ -128,10 +130,18 @@ Dim evaluate(const DimPolynomial& p, FunctionRef<std::optional<int64_t>(std::str
       } else {
         const Dim x = evaluate(*a.a, lookup), y = evaluate(*a.b, lookup);
         switch (a.kind) {
-          case AtomKind::floor_div: factor = floor_div(x, y); break;
-          case AtomKind::mod: factor = mod(x, y); break;
-          case AtomKind::min: factor = min(x, y); break;
-          default: factor = max(x, y); break;
+          case AtomKind::floor_div:
+            factor = floor_div(x, y);
+            break;
+          case AtomKind::mod:
+            factor = mod(x, y);
+            break;
+          case AtomKind::min:
+            factor = min(x, y);
+            break;
+          default:
+            factor = max(x, y);
+            break;
         }
       }
       product = product * factor;
@@ -227,8 +237,7 @@ Dim operator*(const Dim& a, const Dim& b) {
       if (!c || s.atoms.size() + t.atoms.size() > 16) return Dim();
       DimTerm r{*c, s.atoms};
       r.atoms.insert(r.atoms.end(), t.atoms.begin(), t.atoms.end());
-      std::sort(r.atoms.begin(), r.atoms.end(),
-                [](const DimAtom& u, const DimAtom& v) { return compare(u, v) < 0; });
+      std::sort(r.atoms.begin(), r.atoms.end(), [](const DimAtom& u, const DimAtom& v) { return compare(u, v) < 0; });
       if (!add_term(p, std::move(r))) return Dim();
     }
   return Dim::from(std::move(p));
@@ -311,7 +320,8 @@ std::string to_string(const Dim& d) {
 
 namespace {
 
-// expression := term (('+'|'-') term)* ; term := factor ('*' factor)* ; factor := number | name['(' e ',' e ')'] | '-' factor
+// expression := term (('+'|'-') term)* ; term := factor ('*' factor)* ; factor := number | name['(' e ',' e ')'] | '-'
+// factor
 class DimParser {
  public:
   explicit DimParser(std::string_view s) : s_(s) {}

@@ -17,11 +17,11 @@ namespace forethought {
 struct DimPolynomial;
 
 // Numbers cost no heap and are computed inline; symbols go through a canonical polynomial form (sums of products of
-// atoms; an atom is a symbol, or floor_div, mod, min or max of two expressions), so that equal expressions compare equal.
-// An operation that overflows, or that touches an unknown, is unknown.
+// atoms; an atom is a symbol, or floor_div, mod, min or max of two expressions), so that equal expressions compare
+// equal. An operation that overflows, or that touches an unknown, is unknown.
 class Dim {
  public:
-  Dim() = default;                        // unknown
+  Dim() = default;                             // unknown
   Dim(int64_t v) : value_(v), known_(true) {}  // NOLINT
   static Dim unknown() { return Dim(); }
   static Dim symbol(std::string_view name);
@@ -58,7 +58,7 @@ class Dim {
 };
 Dim ceil_div(const Dim& a, const Dim& b);
 
-std::string to_string(const Dim& d);  // "12", "2*N + floor_div(W,8)", "?"
+std::string to_string(const Dim& d);                      // "12", "2*N + floor_div(W,8)", "?"
 std::optional<Dim> dim_from_text(std::string_view text);  // reads what to_string writes
 
 // A shape of which the rank may be unknown.
@@ -76,7 +76,7 @@ struct SymShape {
   int rank() const { return static_cast<int>(dims.size()); }
   bool is_known() const;  // rank and every dim a number
   bool same(const SymShape& o) const;
-  Dim elements() const;   // product; unknown without rank
+  Dim elements() const;  // product; unknown without rank
   // The dims as numbers, if they all are.
   std::optional<absl::InlinedVector<int64_t, 8>> numbers() const;
 };

@@ -22,18 +22,21 @@ TEST(Dim, EqualExpressionsCompareEqual) {
 }
 
 TEST(Dim, TextRoundTrips) {
-  for (const Dim& d : {Dim(-3), N, Dim(2) * N + 1, floor_div(W - 3, Dim(2)) + 1, max(N, C) * W - 5, mod(N, C), Dim::symbol("batch size"),
-                       Dim::unknown(), Dim(0) - N}) {
+  for (const Dim& d : {Dim(-3), N, Dim(2) * N + 1, floor_div(W - 3, Dim(2)) + 1, max(N, C) * W - 5, mod(N, C),
+                       Dim::symbol("batch size"), Dim::unknown(), Dim(0) - N}) {
     const auto back = dim_from_text(to_string(d));
     ASSERT_TRUE(back.has_value()) << to_string(d);
     EXPECT_TRUE(back->same(d) || (back->is_unknown() && d.is_unknown())) << to_string(d) << " / " << to_string(*back);
   }
-  for (const char* bad : {"", "1 +", "f(1,2)", "(N", "`N", "99999999999999999999"}) EXPECT_FALSE(dim_from_text(bad).has_value()) << bad;
+  for (const char* bad : {"", "1 +", "f(1,2)", "(N", "`N", "99999999999999999999"})
+    EXPECT_FALSE(dim_from_text(bad).has_value()) << bad;
 }
 
 TEST(Dim, SubstitutesAndOverflowsToUnknown) {
   const Dim d = floor_div(W + 2 * 1 - 3, Dim(2)) + N * C;
-  const Dim v = d.substitute([](std::string_view n) -> std::optional<int64_t> { return n == "W" ? 9 : n == "N" ? 2 : 5; });
+  const Dim v = d.substitute([](std::string_view n) -> std::optional<int64_t> {
+    return n == "W" ? 9 : n == "N" ? 2 : 5;
+  });
   EXPECT_TRUE(v == 14) << to_string(v);
   EXPECT_TRUE((Dim(INT64_MAX) + 1).is_unknown());
   EXPECT_TRUE((Dim(INT64_MAX) * 2).is_unknown());

@@ -23,7 +23,8 @@ class Bodies final : public BodyInference {
   StatusOr<std::vector<InferOutput>> infer(int b, std::span<const InferInput> in) override {
     const Graph& body = *node_.bodies[b].second;
     if (in.size() != body.inputs().size())
-      return invalid(absl::StrCat("body ", node_.bodies[b].first, " takes ", body.inputs().size(), " inputs, not ", in.size()));
+      return invalid(
+          absl::StrCat("body ", node_.bodies[b].first, " takes ", body.inputs().size(), " inputs, not ", in.size()));
     auto table = std::make_unique<FactTable>(seed_facts(body));
     for (size_t i = 0; i < in.size(); ++i) {
       ValueFact& f = (*table)[body.inputs()[i]];
@@ -36,7 +37,8 @@ class Bodies final : public BodyInference {
         if (auto v = decode_value(*in[i].contents)) f.has_value = true, f.value = std::move(*v);
       }
     }
-    RETURN_IF_ERROR(with_context(infer_facts_at(body, *table, depth_ + 1), absl::StrCat("body ", node_.bodies[b].first)));
+    RETURN_IF_ERROR(
+        with_context(infer_facts_at(body, *table, depth_ + 1), absl::StrCat("body ", node_.bodies[b].first)));
     std::vector<InferOutput> out;
     for (ValueId v : body.outputs()) {
       const ValueFact& f = (*table)[v];
@@ -65,7 +67,8 @@ Status infer_outputs_at(const Graph& graph, NodeId id, std::span<const InferInpu
   for (size_t i = 0; i < out.size(); ++i)
     for (const Dim& d : out[i].shape.dims)
       if (d.is_known() && d.value() < 0)
-        return invalid(absl::StrCat("output ", i, " would have the shape ", to_string(out[i].shape), ", with a negative dimension"));
+        return invalid(absl::StrCat("output ", i, " would have the shape ", to_string(out[i].shape),
+                                    ", with a negative dimension"));
   return absl::OkStatus();
 }
 
@@ -91,12 +94,15 @@ Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
   return absl::OkStatus();
 }
 
-std::string place(const GraphNode& n) { return absl::StrCat("node ", n.name.empty() ? "(unnamed)" : n.name, " (", to_string(n.op), ")"); }
+std::string place(const GraphNode& n) {
+  return absl::StrCat("node ", n.name.empty() ? "(unnamed)" : n.name, " (", to_string(n.op), ")");
+}
 
 Status infer_facts_at(const Graph& graph, FactTable& table, int depth) {
   if (depth > kMaxDepth) return invalid(absl::StrCat("bodies are nested deeper than ", kMaxDepth));
   for (NodeId id : graph.order()) {
-    if (Status s = infer_one(graph, id, table, depth); !s.ok()) return with_context(std::move(s), place(graph.node(id)));
+    if (Status s = infer_one(graph, id, table, depth); !s.ok())
+      return with_context(std::move(s), place(graph.node(id)));
   }
   return absl::OkStatus();
 }

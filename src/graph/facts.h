@@ -31,7 +31,8 @@ struct FactTable {
 // A table of the graph's size with the facts of its constants and, from the graph's declarations, of its inputs.
 FactTable seed_facts(const Graph& graph);
 
-// Runs every rule in order, from what the table says of inputs and constants. Needs bound operators. Errors name the node.
+// Runs every rule in order, from what the table says of inputs and constants. Needs bound operators. Errors name the
+// node.
 Status infer_facts(const Graph& graph, FactTable& table);
 
 // One node, from what the caller knows of its inputs (at run: shapes as numbers, contents in memory).

@@ -52,8 +52,9 @@ struct Use {
 struct GraphValue {
   std::string name;
   ValueType type;
-  SymShape shape;   // logical, as inferred; of inputs: as declared
-  std::optional<SymShape> declared;  // what the file says of an inner value or output: a hint for reports, never trusted
+  SymShape shape;  // logical, as inferred; of inputs: as declared
+  std::optional<SymShape>
+      declared;     // what the file says of an inner value or output: a hint for reports, never trusted
   Layout layout;    // how its elements lie; set by the layout pass
   Device device;    // where it lives; set by placement
   NodeId producer;  // invalid: a graph input, or a constant
@@ -77,8 +78,8 @@ struct GraphNode {
   // Graph attributes in the order of the operator's declaration (If: then_branch, else_branch). A body is closed: its
   // inputs are the formals and then one for each capture of the node, in the same order.
   std::vector<std::pair<std::string, std::unique_ptr<Graph>>> bodies;
-  std::vector<std::string> origin;          // names of the file's nodes that this one stands for
-  std::shared_ptr<const Operator> impl;     // the operator bound to this node (bind_operators)
+  std::vector<std::string> origin;       // names of the file's nodes that this one stands for
+  std::shared_ptr<const Operator> impl;  // the operator bound to this node (bind_operators)
   std::string provider = "CPUExecutionProvider";
   bool removed = false;
 
@@ -98,7 +99,7 @@ struct ModelInfo {
   std::string producer_name, producer_version, domain, doc_string, graph_name;
   int64_t model_version = 0;
   std::vector<std::pair<std::string, std::string>> metadata;  // metadata_props
-  int64_t copied_bytes = 0;  // of constants that could not be used in place
+  int64_t copied_bytes = 0;                                   // of constants that could not be used in place
 };
 
 class Graph {
@@ -115,8 +116,8 @@ class Graph {
   GraphNode& node(NodeId id) { return nodes_[id.index]; }
   size_t value_capacity() const { return values_.size(); }  // ids are below this; some are removed
   size_t node_capacity() const { return nodes_.size(); }
-  size_t node_count() const;                                // live ones, bodies not counted
-  size_t node_count_deep() const;                           // with bodies
+  size_t node_count() const;       // live ones, bodies not counted
+  size_t node_count_deep() const;  // with bodies
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
   // Live nodes so that each comes after what it reads; ties by id. The graph must have no cycle (see validate()).
@@ -139,10 +140,11 @@ class Graph {
   // Every reader of `from` reads `to` instead, graph outputs included: an output keeps its name (the name moves to `to`
   // unless `to` is itself an input, output or constant with a name that must stay; then an Identity is put between).
   void replace_uses(ValueId from, ValueId to);
-  void remove_node(NodeId node);    // its outputs lose their producer; the caller has replaced their uses
-  void remove_value(ValueId value); // no uses, no producer, no output
+  void remove_node(NodeId node);     // its outputs lose their producer; the caller has replaced their uses
+  void remove_value(ValueId value);  // no uses, no producer, no output
   void make_constant(ValueId value, Tensor contents);  // detaches it from its producer
-  size_t remove_dead();  // nodes none of whose outputs is used or an output, then unused constants; returns nodes removed
+  size_t
+  remove_dead();  // nodes none of whose outputs is used or an output, then unused constants; returns nodes removed
   std::string unique_name(std::string_view wanted);
   void rename(ValueId value, std::string_view name);
 

@@ -90,9 +90,11 @@ Status InferCtx::require(int i, TypeSet allowed, const char* what) const {
   if (!has_in(i)) return invalid(absl::StrCat("input ", i, " (", what, ") is missing"));
   if (type(i).is_unknown()) return absl::OkStatus();
   const DType d = dtype(i);
-  if (d == DType::kUndefined) return invalid(absl::StrCat("input ", i, " (", what, ") is ", to_string(type(i)), ", not a tensor"));
+  if (d == DType::kUndefined)
+    return invalid(absl::StrCat("input ", i, " (", what, ") is ", to_string(type(i)), ", not a tensor"));
   if (!allowed.contains(d))
-    return unsupported(absl::StrCat("input ", i, " (", what, ") is ", name(d), "; this build has ", to_string(allowed)));
+    return unsupported(
+        absl::StrCat("input ", i, " (", what, ") is ", name(d), "; this build has ", to_string(allowed)));
   return absl::OkStatus();
 }
 

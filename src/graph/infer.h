@@ -35,7 +35,7 @@ class BodyInference {
  public:
   virtual ~BodyInference() = default;
   virtual int bodies() const = 0;
-  virtual int inputs(int body) const = 0;   // formal inputs, then captures
+  virtual int inputs(int body) const = 0;  // formal inputs, then captures
   virtual int outputs(int body) const = 0;
   virtual StatusOr<std::vector<InferOutput>> infer(int body, std::span<const InferInput> inputs) = 0;
 };
@@ -52,9 +52,9 @@ class InferCtx {
   const InferInput& in(int i) const { return in_[i]; }
   std::span<const InferInput> all_inputs() const { return in_; }
 
-  DType dtype(int i) const;              // kUndefined if absent or no tensor
-  const ValueType& type(int i) const;    // unknown if absent
-  const SymShape& shape(int i) const;    // unknown if absent
+  DType dtype(int i) const;            // kUndefined if absent or no tensor
+  const ValueType& type(int i) const;  // unknown if absent
+  const SymShape& shape(int i) const;  // unknown if absent
   // Contents of a constant (or run-time) input; null if not there.
   const Tensor* contents(int i) const { return has_in(i) ? in_[i].contents : nullptr; }
   // The elements of a small integer or bool input as dims (int64 and int32 mostly; floats as doubles): from contents or
@@ -71,8 +71,8 @@ class InferCtx {
 
   void set(int out, DType dtype, SymShape shape);
   void set_type(int out, ValueType type) { out_[out].type = std::move(type); }
-  void set_value(int out, SymValue value);     // ignored above kMaxPropagated elements
-  void like(int out, int in);                  // same type and shape (and value)
+  void set_value(int out, SymValue value);  // ignored above kMaxPropagated elements
+  void like(int out, int in);               // same type and shape (and value)
   const InferOutput& out(int i) const { return out_[i]; }
 
   BodyInference* bodies() const { return bodies_; }

@@ -18,8 +18,8 @@ struct LayoutQuery {
   std::span<const ValueType* const> input_types;
   std::span<const bool> input_constant;
   std::span<const Layout> inputs;
-  uint8_t block = 16;               // channels a block on this machine
-  std::span<Layout> outputs;        // answer, if accepted
+  uint8_t block = 16;         // channels a block on this machine
+  std::span<Layout> outputs;  // answer, if accepted
 };
 
 class Operator {

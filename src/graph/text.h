@@ -21,10 +21,10 @@
 namespace forethought {
 
 struct TextOptions {
-  bool types = true;            // types of inner values
-  bool names = true;            // names of nodes
-  int64_t max_elements = 64;    // longer constants are written as base64, or as "…" with elide
-  bool elide = false;           // "…" for long constants: shorter, but cannot be read back
+  bool types = true;          // types of inner values
+  bool names = true;          // names of nodes
+  int64_t max_elements = 64;  // longer constants are written as base64, or as "…" with elide
+  bool elide = false;         // "…" for long constants: shorter, but cannot be read back
 };
 std::string to_text(const Graph& graph, const TextOptions& options = {});
 

@@ -62,7 +62,9 @@ class Reader {
     p_ = end;
     return true;
   }
-  Status expect(std::string_view t) { return eat(t) ? absl::OkStatus() : error(absl::StrCat("'", std::string(t), "' expected")); }
+  Status expect(std::string_view t) {
+    return eat(t) ? absl::OkStatus() : error(absl::StrCat("'", std::string(t), "' expected"));
+  }
 
   StatusOr<std::string> quoted() {
     RETURN_IF_ERROR(expect("\""));
@@ -70,7 +72,8 @@ class Reader {
     while (p_ < s_.size() && s_[p_] != '"') p_ += s_[p_] == '\\' ? 2 : 1;
     if (p_ >= s_.size()) return error("the string does not end");
     std::string out;
-    if (!absl::CUnescape(absl::string_view(s_.data() + begin, p_ - begin), &out)) return error("the string's escapes cannot be read");
+    if (!absl::CUnescape(absl::string_view(s_.data() + begin, p_ - begin), &out))
+      return error("the string's escapes cannot be read");
     ++p_;
     return out;
   }
@@ -78,7 +81,9 @@ class Reader {
     skip();
     if (peek("\"")) return quoted();
     const size_t begin = p_;
-    while (p_ < s_.size() && (std::isalnum(static_cast<unsigned char>(s_[p_])) || extra.find(s_[p_]) != std::string_view::npos)) ++p_;
+    while (p_ < s_.size() &&
+           (std::isalnum(static_cast<unsigned char>(s_[p_])) || extra.find(s_[p_]) != std::string_view::npos))
+      ++p_;
     if (begin == p_) return error("a name is expected");
     return std::string(s_.substr(begin, p_ - begin));
   }
@@ -92,7 +97,9 @@ class Reader {
   std::string_view number_token() {
     skip();
     const size_t begin = p_;
-    while (p_ < s_.size() && (std::isalnum(static_cast<unsigned char>(s_[p_])) || s_[p_] == '.' || s_[p_] == '-' || s_[p_] == '+')) ++p_;
+    while (p_ < s_.size() &&
+           (std::isalnum(static_cast<unsigned char>(s_[p_])) || s_[p_] == '.' || s_[p_] == '-' || s_[p_] == '+'))
+      ++p_;
     return s_.substr(begin, p_ - begin);
   }
 
@@ -163,7 +170,8 @@ class Reader {
     if (eat_word("base64")) {
       ASSIGN_OR_RETURN(const std::string text, quoted());
       std::string raw;
-      if (!absl::Base64Unescape(text, &raw) || static_cast<int64_t>(raw.size()) != *bytes) return error("the constant's bytes do not fit its type");
+      if (!absl::Base64Unescape(text, &raw) || static_cast<int64_t>(raw.size()) != *bytes)
+        return error("the constant's bytes do not fit its type");
       ASSIGN_OR_RETURN(Tensor t, make_tensor(dtype, dims));
       if (!raw.empty()) std::memcpy(t.data, raw.data(), raw.size());
       return t;
@@ -189,7 +197,8 @@ class Reader {
       if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
         t.as<T>()[i] = T(std::strtof(token.c_str(), nullptr));
       } else if constexpr (std::is_floating_point_v<T>) {
-        t.as<T>()[i] = static_cast<T>(sizeof(T) == 4 ? std::strtof(token.c_str(), nullptr) : std::strtod(token.c_str(), nullptr));
+        t.as<T>()[i] =
+            static_cast<T>(sizeof(T) == 4 ? std::strtof(token.c_str(), nullptr) : std::strtod(token.c_str(), nullptr));
       } else if constexpr (std::is_unsigned_v<T>) {
         t.as<T>()[i] = static_cast<T>(std::strtoull(token.c_str(), nullptr, 10));
       } else {

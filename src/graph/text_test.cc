@@ -30,7 +30,8 @@ TEST(GraphText, RoundTrips) {
 }
 
 TEST(GraphText, LiteralsBecomeConstants) {
-  auto g = graph_from_text("graph(%x: f32[N]) { %a = Div(%x, 1.41421356) %b = Reshape(%a, [1, -1]) %c = Add(%b, f16 [1.0]) return %c }");
+  auto g = graph_from_text(
+      "graph(%x: f32[N]) { %a = Div(%x, 1.41421356) %b = Reshape(%a, [1, -1]) %c = Add(%b, f16 [1.0]) return %c }");
   ASSERT_TRUE(g.ok()) << g.status();
   int constants = 0;
   for (uint32_t i = 0; i < (*g)->value_capacity(); ++i) constants += (*g)->is_constant(ValueId{i});
@@ -56,9 +57,10 @@ TEST(GraphText, LongConstantsAsBase64) {
 }
 
 TEST(GraphText, ErrorsNameTheLine) {
-  for (const char* bad : {"", "graph", "graph(", "graph(%x: f32[N]) {\n  %y = Relu(%x\n  return %y }", "graph() { return %z }",
-                          "graph(%x: q32[1]) { return %x }", "graph(%x: f32[1]) { %y = Relu(%z) return %y }",
-                          "graph() { const %w: f32[4611686018427387904,4] = [1.0] return %w }"}) {
+  for (const char* bad :
+       {"", "graph", "graph(", "graph(%x: f32[N]) {\n  %y = Relu(%x\n  return %y }", "graph() { return %z }",
+        "graph(%x: q32[1]) { return %x }", "graph(%x: f32[1]) { %y = Relu(%z) return %y }",
+        "graph() { const %w: f32[4611686018427387904,4] = [1.0] return %w }"}) {
     auto g = graph_from_text(bad);
     EXPECT_FALSE(g.ok()) << bad;
   }

@@ -19,7 +19,9 @@ bool is_name(std::string_view s) {
   return true;
 }
 
-std::string escaped(std::string_view s) { return absl::StrCat("\"", absl::CEscape(absl::string_view(s.data(), s.size())), "\""); }
+std::string escaped(std::string_view s) {
+  return absl::StrCat("\"", absl::CEscape(absl::string_view(s.data(), s.size())), "\"");
+}
 std::string word(std::string_view s) { return is_name(s) ? std::string(s) : escaped(s); }
 
 std::string number(double v, bool single) {
@@ -47,7 +49,8 @@ class Writer {
     const std::string pad(indent + 2, ' ');
     for (uint32_t i = 0; i < g.value_capacity(); ++i) {
       const GraphValue& v = g.value(ValueId{i});
-      if (!v.removed && v.constant) absl::StrAppend(&out_, pad, "const %", word(v.name), ": ", type(v), " = ", contents(*v.constant), "\n");
+      if (!v.removed && v.constant)
+        absl::StrAppend(&out_, pad, "const %", word(v.name), ": ", type(v), " = ", contents(*v.constant), "\n");
     }
     for (NodeId id : g.order()) {
       absl::StrAppend(&out_, pad);
@@ -64,8 +67,9 @@ class Writer {
 
  private:
   static std::string type(const GraphValue& v) {
-    std::string s = v.type.is_tensor() ? absl::StrCat(name(v.type.dtype()), to_string(v.shape))
-                                       : v.type.is_unknown() ? "?" : to_string(v.type);
+    std::string s = v.type.is_tensor()    ? absl::StrCat(name(v.type.dtype()), to_string(v.shape))
+                    : v.type.is_unknown() ? "?"
+                                          : to_string(v.type);
     if (!v.layout.is_plain()) absl::StrAppend(&s, "{", to_string(v.layout), "}");
     if (!v.device.is_host()) absl::StrAppend(&s, "{", to_string(v.device), "}");
     return s;
@@ -74,7 +78,8 @@ class Writer {
   std::string contents(const Tensor& t) const {
     const int64_t n = t.elements();
     if (t.dtype == DType::kString) {
-      return absl::StrCat("[", absl::StrJoin(t.strings(), ", ", [](std::string* o, const std::string& s) { *o += escaped(s); }), "]");
+      return absl::StrCat(
+          "[", absl::StrJoin(t.strings(), ", ", [](std::string* o, const std::string& s) { *o += escaped(s); }), "]");
     }
     const std::string_view raw(static_cast<const char*>(t.data), static_cast<size_t>(t.bytes()));
     std::vector<std::string> items;
@@ -127,13 +132,16 @@ class Writer {
     if (const auto* t = std::get_if<Tensor>(&v)) return tensor(*t);
     if (const auto* l = std::get_if<std::vector<int64_t>>(&v)) return absl::StrCat("[", absl::StrJoin(*l, ", "), "]");
     if (const auto* l = std::get_if<std::vector<float>>(&v)) {
-      return absl::StrCat("floats[", absl::StrJoin(*l, ", ", [](std::string* o, float f) { *o += number(f, true); }), "]");
+      return absl::StrCat("floats[", absl::StrJoin(*l, ", ", [](std::string* o, float f) { *o += number(f, true); }),
+                          "]");
     }
     if (const auto* l = std::get_if<std::vector<std::string>>(&v)) {
-      return absl::StrCat("strings[", absl::StrJoin(*l, ", ", [](std::string* o, const std::string& s) { *o += escaped(s); }), "]");
+      return absl::StrCat("strings[",
+                          absl::StrJoin(*l, ", ", [](std::string* o, const std::string& s) { *o += escaped(s); }), "]");
     }
     if (const auto* l = std::get_if<std::vector<Tensor>>(&v)) {
-      return absl::StrCat("tensors[", absl::StrJoin(*l, ", ", [&](std::string* o, const Tensor& t) { *o += tensor(t); }), "]");
+      return absl::StrCat("tensors[",
+                          absl::StrJoin(*l, ", ", [&](std::string* o, const Tensor& t) { *o += tensor(t); }), "]");
     }
     if (const auto* t = std::get_if<ValueType>(&v)) return absl::StrCat("type ", to_string(*t));
     const SparseTensor& sparse = *std::get<std::shared_ptr<const SparseTensor>>(v);
@@ -152,7 +160,8 @@ class Writer {
       absl::StrAppend(&out_, "%", word(v.name));
       if (options_.types) absl::StrAppend(&out_, ": ", type(v));
     }
-    absl::StrAppend(&out_, n.outputs.empty() ? "" : " = ", n.op.domain.empty() ? "" : absl::StrCat(word(n.op.domain), "."), n.op.type);
+    absl::StrAppend(&out_, n.outputs.empty() ? "" : " = ",
+                    n.op.domain.empty() ? "" : absl::StrCat(word(n.op.domain), "."), n.op.type);
     if (!n.attributes.empty()) {
       const char* separator = "<";
       for (const auto& [key, value] : n.attributes) {

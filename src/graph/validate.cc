@@ -51,7 +51,8 @@ Status validate(const Graph& g) {
       return internal(absl::StrCat(place(g, id), " has more captures than inputs"));
     for (const auto& [attribute, body] : n.bodies) {
       if (static_cast<int>(body->inputs().size()) < n.captures)
-        return internal(absl::StrCat(place(g, id), " › body ", attribute, " has fewer inputs than the node has captures"));
+        return internal(
+            absl::StrCat(place(g, id), " › body ", attribute, " has fewer inputs than the node has captures"));
       RETURN_IF_ERROR(with_context(validate(*body), absl::StrCat(place(g, id), " › body ", attribute)));
     }
   }

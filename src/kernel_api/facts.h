@@ -83,17 +83,17 @@ struct Window {
 };
 
 struct KernelFacts {
-  std::string kernel;             // "conv.onednn.direct.f32.avx512"
-  std::string reason;             // why this one; may be empty where there is only one
-  std::vector<Refusal> refused;   // what else was considered
+  std::string kernel;            // "conv.onednn.direct.f32.avx512"
+  std::string reason;            // why this one; may be empty where there is only one
+  std::vector<Refusal> refused;  // what else was considered
   absl::InlinedVector<Alias, 1> aliases;
   absl::InlinedVector<Overwrite, 2> overwrites;
   absl::InlinedVector<Window, 1> windows;
-  uint32_t sized_at_run = 0;      // bit per output: run() asks for it with RunCtx::output()
-  uint32_t escapes = 0;           // bit per input: it enters an object and outlives the step (sequences)
-  uint32_t host_inputs = 0;       // bit per input: wanted on the host whatever the node's device
-  size_t scratch_shared = 0;      // bytes, one block a run of the step
-  size_t scratch_per_worker = 0;  // bytes, one block for each worker of the pool
+  uint32_t sized_at_run = 0;                 // bit per output: run() asks for it with RunCtx::output()
+  uint32_t escapes = 0;                      // bit per input: it enters an object and outlives the step (sequences)
+  uint32_t host_inputs = 0;                  // bit per input: wanted on the host whatever the node's device
+  size_t scratch_shared = 0;                 // bytes, one block a run of the step
+  size_t scratch_per_worker = 0;             // bytes, one block for each worker of the pool
   std::shared_ptr<const Runnable> instance;  // null: the kernel itself runs
 };
 

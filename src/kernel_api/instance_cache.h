@@ -1,4 +1,5 @@
-// Prepared kernels of a session, shared by its frames and by later shapes: bounded, exact keys, least recently used out.
+// Prepared kernels of a session, shared by its frames and by later shapes: bounded, exact keys, least recently used
+// out.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,7 @@ class InstanceKey {
  public:
   explicit InstanceKey(std::string_view kind) : bytes_(kind) { bytes_.push_back('\0'); }
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
-  InstanceKey& add(const T& v) {
+  requires std::is_trivially_copyable_v<T> InstanceKey& add(const T& v) {
     bytes_.append(reinterpret_cast<const char*>(&v), sizeof v);
     return *this;
   }

@@ -13,10 +13,10 @@ namespace forethought {
 
 // One input or output of a step, resolved to an address. Absent optionals have present == false.
 struct Arg {
-  void* data = nullptr;            // first element; for objects (strings apart) null
+  void* data = nullptr;  // first element; for objects (strings apart) null
   const int64_t* dims_data = nullptr;
-  int64_t elements = 0;            // logical
-  Value* object = nullptr;         // sequences, optionals, maps: the frame's object slot; null for tensors
+  int64_t elements = 0;     // logical
+  Value* object = nullptr;  // sequences, optionals, maps: the frame's object slot; null for tensors
   int32_t rank = 0;
   DType dtype = DType::kUndefined;
   Layout layout;
@@ -24,7 +24,10 @@ struct Arg {
 
   std::span<const int64_t> dims() const { return {dims_data, static_cast<size_t>(rank)}; }
   int64_t dim(int i) const { return dims_data[i < 0 ? i + rank : i]; }
-  template <typename T> T* as() const { return static_cast<T*>(data); }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
   int64_t storage() const { return storage_elements(layout, dims()).value_or(0); }  // elements with layout padding
 };
 
@@ -43,8 +46,8 @@ class RunHost {
   virtual int workers() const = 0;
   // Memory for an output whose size only the run tells; sets its dims and address.
   virtual StatusOr<void*> output(int slot, std::span<const int64_t> dims) = 0;
-  // Hands over a whole value as output `slot`: sequences and other objects, and tensors of outputs that are sized at run
-  // (their bytes are adopted, not copied; the tensor must own them).
+  // Hands over a whole value as output `slot`: sequences and other objects, and tensors of outputs that are sized at
+  // run (their bytes are adopted, not copied; the tensor must own them).
   virtual Status set_output(int slot, Value value) = 0;
   // A tensor of the given type and shape that is counted and outlives the step: for elements of objects.
   virtual StatusOr<Tensor> make_escaping(DType dtype, std::span<const int64_t> dims) = 0;
@@ -69,8 +72,14 @@ class RunCtx {
   const Arg& out(int i) const { return outputs[i]; }
   bool has_in(int i) const { return i < static_cast<int>(inputs.size()) && inputs[i].present; }
   bool has_out(int i) const { return i < static_cast<int>(outputs.size()) && outputs[i].present; }
-  template <typename T> const T* in_as(int i) const { return static_cast<const T*>(inputs[i].data); }
-  template <typename T> T* out_as(int i) const { return static_cast<T*>(outputs[i].data); }
+  template <typename T>
+  const T* in_as(int i) const {
+    return static_cast<const T*>(inputs[i].data);
+  }
+  template <typename T>
+  T* out_as(int i) const {
+    return static_cast<T*>(outputs[i].data);
+  }
 
   std::byte* scratch() const { return scratch_data; }
   std::byte* worker_scratch(int worker) const { return scratch_data + scratch_shared + worker * scratch_per_worker; }

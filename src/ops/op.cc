@@ -135,7 +135,7 @@ const OperatorLibrary& operator_library() {
 
 KernelFacts default_facts(const OpName& name, const Traits& traits, const ChooseCtx& ctx) {
   KernelFacts facts;
-  const DType main = !ctx.inputs.empty() && ctx.inputs[0].present  ? ctx.inputs[0].dtype
+  const DType main = !ctx.inputs.empty() && ctx.inputs[0].present     ? ctx.inputs[0].dtype
                      : !ctx.outputs.empty() && ctx.outputs[0].present ? ctx.outputs[0].dtype
                                                                       : DType::kUndefined;
   facts.kernel.reserve(name.type.size() + 8);

@@ -1,4 +1,5 @@
-// How an operator is written: one struct with its attributes, shape rule and kernel. Everything else is derived from it.
+// How an operator is written: one struct with its attributes, shape rule and kernel. Everything else is derived from
+// it.
 //
 //   struct Trilu {
 //     bool upper = true;
@@ -36,7 +37,7 @@ struct OpName {
 
 struct Traits {
   int min_inputs = 1;
-  int max_inputs = 1;      // kVariadic: any number
+  int max_inputs = 1;  // kVariadic: any number
   int min_outputs = 1;
   int max_outputs = 1;
   std::array<TypeSet, 6> in{};  // allowed element types by input; an empty set: not checked; the last non-empty repeats
@@ -158,7 +159,8 @@ StatusOr<S> parse_attributes(const GraphNode& node) {
     if (!status.ok()) return;
     const AttributeValue* v = node.attributes.find(a.name);
     if (v) {
-      status = with_context(read_attribute(*v, &(op.*(a.member))), absl::StrCat("attribute '", absl::string_view(a.name.data(), a.name.size()), "'"));
+      status = with_context(read_attribute(*v, &(op.*(a.member))),
+                            absl::StrCat("attribute '", absl::string_view(a.name.data(), a.name.size()), "'"));
     } else if (a.required) {
       status = invalid(absl::StrCat("attribute '", absl::string_view(a.name.data(), a.name.size()), "' is missing"));
     }

@@ -32,7 +32,9 @@ class TestHost final : public RunHost {
     (*outputs_)[slot] = std::move(value);
     return absl::OkStatus();
   }
-  StatusOr<Tensor> make_escaping(DType dtype, std::span<const int64_t> dims) override { return make_tensor(dtype, dims); }
+  StatusOr<Tensor> make_escaping(DType dtype, std::span<const int64_t> dims) override {
+    return make_tensor(dtype, dims);
+  }
   StatusOr<Value> escape(int slot) override { return case_.inputs[slot]; }
   Status run_body(int, std::span<const BodyValue>, std::span<BodyValue>) override {
     return unsupported("run_case has no bodies; test control flow through a session");
@@ -116,12 +118,14 @@ Status check_symbolic(const std::vector<InferOutput>& symbolic, const std::vecto
     bool ok = s.dims.size() == real.size();
     for (size_t d = 0; ok && d < real.size(); ++d) {
       const Dim v = s.dims[d].substitute([](std::string_view n) -> std::optional<int64_t> {
-        return n.size() > 1 && n[0] == 'd' ? std::optional<int64_t>(std::atoll(std::string(n.substr(1)).c_str())) : std::nullopt;
+        return n.size() > 1 && n[0] == 'd' ? std::optional<int64_t>(std::atoll(std::string(n.substr(1)).c_str()))
+                                           : std::nullopt;
       });
       ok = !v.is_known() || v.value() == real[d];
     }
     if (!ok)
-      return internal(absl::StrCat("inference on symbols says ", to_string(s), " for output ", i, ", the run ", to_string(real)));
+      return internal(
+          absl::StrCat("inference on symbols says ", to_string(s), " for output ", i, ", the run ", to_string(real)));
   }
   return absl::OkStatus();
 }
@@ -157,7 +161,8 @@ StatusOr<OpOutcome> run_case(const OpCase& c) {
       shapes[i] = SymShape::of(inputs[i].tensor().dims);
       if (i < c.input_layouts.size()) inputs[i].tensor().layout = c.input_layouts[i];
     }
-    infer_in.push_back({!inputs[i].is_none(), &types[i], &shapes[i], inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr, nullptr});
+    infer_in.push_back(
+        {!inputs[i].is_none(), &types[i], &shapes[i], inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr, nullptr});
   }
   std::vector<InferOutput> inferred(c.outputs);
   for (auto& o : inferred) o.wanted = true;

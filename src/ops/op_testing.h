@@ -1,4 +1,5 @@
-// Runs one operator without a session, for tests: binds, infers, packs, chooses, runs; checks that inference and run agree.
+// Runs one operator without a session, for tests: binds, infers, packs, chooses, runs; checks that inference and run
+// agree.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@ struct OpCase {
   std::string domain = "";
   // Inputs given as constants of the graph (bit per input): they are packed where the kernel asks for it.
   uint32_t constants = 0;
-  // Gives outputs the memory of inputs wherever the facts allow it (views, overwrites and windows): they must not change results.
+  // Gives outputs the memory of inputs wherever the facts allow it (views, overwrites and windows): they must not
+  // change results.
   bool share = false;
   // Does not tell choose() the outputs' dims: they must be sized at run.
   bool sized_late = false;
@@ -30,9 +32,9 @@ struct OpOutcome {
   KernelFacts facts;
 };
 
-// Fails as the runtime would (bind, supports, infer, prepare, choose, run), with the status of the first step that does.
-// Inference is run twice: on dims as numbers with contents known, and with every input's dims as symbols; a result of
-// the second that contradicts the real shape is an internal error.
+// Fails as the runtime would (bind, supports, infer, prepare, choose, run), with the status of the first step that
+// does. Inference is run twice: on dims as numbers with contents known, and with every input's dims as symbols; a
+// result of the second that contradicts the real shape is an internal error.
 StatusOr<OpOutcome> run_case(const OpCase& c);
 
 // The usual test: outputs[0] as a vector.

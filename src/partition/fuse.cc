@@ -79,7 +79,8 @@ Extracted extract(const Graph& graph, std::span<const NodeId> nodes) {
   return cut;
 }
 
-NodeId replace_by_one(Graph& graph, std::span<const NodeId> nodes, const Extracted& cut, OpId op, std::string_view name) {
+NodeId replace_by_one(Graph& graph, std::span<const NodeId> nodes, const Extracted& cut, OpId op,
+                      std::string_view name) {
   std::vector<std::string> origin;
   for (NodeId id : nodes) {
     GraphNode& n = graph.node(id);

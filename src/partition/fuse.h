@@ -11,13 +11,14 @@ namespace forethought {
 bool is_convex(const Graph& graph, std::span<const NodeId> nodes);
 
 struct Extracted {
-  std::unique_ptr<Graph> graph;   // inputs: what the set reads from outside (constants are copied in as constants)
-  std::vector<ValueId> inputs;    // the outer values of those inputs
-  std::vector<ValueId> outputs;   // the outer values that the set must still produce
+  std::unique_ptr<Graph> graph;  // inputs: what the set reads from outside (constants are copied in as constants)
+  std::vector<ValueId> inputs;   // the outer values of those inputs
+  std::vector<ValueId> outputs;  // the outer values that the set must still produce
 };
 Extracted extract(const Graph& graph, std::span<const NodeId> nodes);
 
 // Replaces the set by one node that reads and writes what `extract` said.
-NodeId replace_by_one(Graph& graph, std::span<const NodeId> nodes, const Extracted& cut, OpId op, std::string_view name);
+NodeId replace_by_one(Graph& graph, std::span<const NodeId> nodes, const Extracted& cut, OpId op,
+                      std::string_view name);
 
 }  // namespace forethought

@@ -31,13 +31,14 @@ class Splitter {
       orphans.push_back(std::move(text));
     }
     if (!orphans.empty()) {
-      std::string text = absl::StrCat(orphans.size(), " node", orphans.size() == 1 ? "" : "s", " cannot be run by any provider:");
+      std::string text =
+          absl::StrCat(orphans.size(), " node", orphans.size() == 1 ? "" : "s", " cannot be run by any provider:");
       for (const std::string& o : orphans) absl::StrAppend(&text, "\n  ", o);
       return unsupported(text);
     }
     for (NodeId id : graph_.order()) {
-      report->placements.push_back({prefix_ + node_label(graph_, id), to_string(graph_.node(id).op), graph_.node(id).provider,
-                                    reason_[id], refused_[id], fused_[id] ? fused_[id] : 1});
+      report->placements.push_back({prefix_ + node_label(graph_, id), to_string(graph_.node(id).op),
+                                    graph_.node(id).provider, reason_[id], refused_[id], fused_[id] ? fused_[id] : 1});
     }
     return absl::OkStatus();
   }
@@ -52,13 +53,15 @@ class Splitter {
     if (free.empty()) return absl::OkStatus();
     const Capability can = p.capability(graph_, free);
     for (const NodeRefusal& r : can.refusals) refused_[r.node].emplace_back(p.name(), r.reason);
-    for (const Claim& c : can.claims) RETURN_IF_ERROR(with_context(take(p, c), absl::StrCat("provider ", std::string(p.name()))));
+    for (const Claim& c : can.claims)
+      RETURN_IF_ERROR(with_context(take(p, c), absl::StrCat("provider ", std::string(p.name()))));
     return absl::OkStatus();
   }
 
   Status take(const Provider& p, const Claim& c) {
     for (NodeId id : c.nodes) {
-      if (!id.valid() || id.index >= owner_.size() || graph_.node(id).removed) return invalid("claims a node that does not exist");
+      if (!id.valid() || id.index >= owner_.size() || graph_.node(id).removed)
+        return invalid("claims a node that does not exist");
       if (owner_[id.index]) return invalid(absl::StrCat("claims node ", node_label(graph_, id), ", which is taken"));
     }
     if (!c.fused) {
@@ -75,7 +78,8 @@ class Splitter {
     }
     Extracted cut = extract(graph_, c.nodes);
     ASSIGN_OR_RETURN(std::shared_ptr<const Operator> compiled, p.compile(std::move(cut.graph)));
-    const NodeId fused = replace_by_one(graph_, c.nodes, cut, {std::string(p.name()), c.name.empty() ? "Subgraph" : c.name, 1}, c.name);
+    const NodeId fused =
+        replace_by_one(graph_, c.nodes, cut, {std::string(p.name()), c.name.empty() ? "Subgraph" : c.name, 1}, c.name);
     graph_.node(fused).impl = std::move(compiled);
     owner_.resize(graph_.node_capacity(), nullptr);
     fused_[fused] = static_cast<int>(c.nodes.size());
@@ -107,11 +111,13 @@ Status insert_copies(Graph& graph, const Splitter& split, const OperatorLibrary&
   auto copied = [&](ValueId v, Device to, std::string_view provider) -> StatusOr<ValueId> {
     auto [it, is_new] = made.try_emplace({v, to_string(to)});
     if (!is_new) return it->second;
-    const ValueId target = graph.add_value(absl::StrCat(graph.value(v).name, "@", to_string(to)), graph.value(v).type, graph.value(v).shape);
+    const ValueId target = graph.add_value(absl::StrCat(graph.value(v).name, "@", to_string(to)), graph.value(v).type,
+                                           graph.value(v).shape);
     graph.value(target).device = to;
     graph.value(target).layout = graph.value(v).layout;
     graph.value(target).known = graph.value(v).known;
-    const NodeId node = graph.add_node({std::string(kInternalDomain), "Copy", 1}, graph.value(target).name, {v}, {target});
+    const NodeId node =
+        graph.add_node({std::string(kInternalDomain), "Copy", 1}, graph.value(target).name, {v}, {target});
     graph.node(node).provider = std::string(provider);
     ASSIGN_OR_RETURN(graph.node(node).impl, library.bind(graph.node(node)));
     ++*copies;
@@ -136,10 +142,12 @@ Status insert_copies(Graph& graph, const Splitter& split, const OperatorLibrary&
                                               graph.value(v).type, graph.value(v).shape);
     graph.value(on_device).device = graph.value(v).device;
     graph.value(on_device).layout = graph.value(v).layout;
-    for (const Use& u : std::vector<Use>(graph.value(v).uses.begin(), graph.value(v).uses.end())) graph.set_input(u.node, u.slot, on_device);
+    for (const Use& u : std::vector<Use>(graph.value(v).uses.begin(), graph.value(v).uses.end()))
+      graph.set_input(u.node, u.slot, on_device);
     graph.set_output(producer, slot, on_device);
     graph.value(v).device = Device{};
-    const NodeId node = graph.add_node({std::string(kInternalDomain), "Copy", 1}, graph.value(v).name, {on_device}, {v});
+    const NodeId node =
+        graph.add_node({std::string(kInternalDomain), "Copy", 1}, graph.value(v).name, {on_device}, {v});
     ASSIGN_OR_RETURN(graph.node(node).impl, library.bind(graph.node(node)));
     ++*copies;
   }
@@ -155,7 +163,8 @@ Status partition_at(Graph& graph, std::span<const std::unique_ptr<Provider>> pro
     GraphNode& n = graph.node(NodeId{i});
     if (n.removed) continue;
     for (auto& [attribute, body] : n.bodies)
-      RETURN_IF_ERROR(partition_at(*body, providers, library, absl::StrCat(prefix, node_label(graph, NodeId{i}), "/", attribute, "/"), report));
+      RETURN_IF_ERROR(partition_at(*body, providers, library,
+                                   absl::StrCat(prefix, node_label(graph, NodeId{i}), "/", attribute, "/"), report));
   }
   return absl::OkStatus();
 }

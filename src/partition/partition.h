@@ -11,17 +11,17 @@ namespace forethought {
 
 // Why a node runs where it runs.
 struct NodePlacement {
-  std::string node;      // its name, or "#index"
+  std::string node;  // its name, or "#index"
   std::string op;
   std::string provider;
   std::string reason;
   std::vector<std::pair<std::string, std::string>> refused;  // provider, reason
-  int fused_nodes = 1;   // how many nodes of the graph it stands for
+  int fused_nodes = 1;                                       // how many nodes of the graph it stands for
 };
 
 struct PartitionReport {
   std::vector<NodePlacement> placements;  // bodies included, names prefixed by the outer node
-  int copies = 0;                     // copy nodes inserted: one for each (value, device)
+  int copies = 0;                         // copy nodes inserted: one for each (value, device)
 };
 
 // Every node of `graph` (bound, inferred) gets a provider; nodes nobody takes are all listed in one error. Fused claims

@@ -40,7 +40,8 @@ class Provider {
   virtual ~Provider() = default;
   virtual std::string_view name() const = 0;  // "CPUExecutionProvider"
   virtual Device device() const = 0;
-  // What it would run of `free`: nodes nobody before it in the order has claimed. Pure; the graph is bound and inferred.
+  // What it would run of `free`: nodes nobody before it in the order has claimed. Pure; the graph is bound and
+  // inferred.
   virtual Capability capability(const Graph& graph, std::span<const NodeId> free) const = 0;
   // The operator that runs a single claimed node; by default the one it is bound to.
   virtual StatusOr<std::shared_ptr<const Operator>> bind(const GraphNode& node) const { return node.impl; }
@@ -58,7 +59,7 @@ class ProviderRegistry {
   static ProviderRegistry& global();
   Status add(std::string name, Factory factory);  // an error if the name is taken
   void remove(std::string_view name);
-  std::vector<std::string> names() const;         // in order of registration, the CPU last
+  std::vector<std::string> names() const;  // in order of registration, the CPU last
   // Unknown names are an error with the nearest name; a factory's failure is passed on with the provider's name.
   StatusOr<std::unique_ptr<Provider>> make(std::string_view name, const ProviderOptions& options) const;
 

@@ -34,7 +34,8 @@ std::vector<std::string> ProviderRegistry::names() const {
   return names;
 }
 
-StatusOr<std::unique_ptr<Provider>> ProviderRegistry::make(std::string_view name, const ProviderOptions& options) const {
+StatusOr<std::unique_ptr<Provider>> ProviderRegistry::make(std::string_view name,
+                                                           const ProviderOptions& options) const {
   Factory factory;
   std::vector<std::string> known = names();
   {
@@ -46,7 +47,8 @@ StatusOr<std::unique_ptr<Provider>> ProviderRegistry::make(std::string_view name
   if (!factory) {
     const std::vector<std::string_view> candidates(known.begin(), known.end());
     const std::string near(nearest_name(name, candidates));
-    return not_found(absl::StrCat("there is no execution provider '", wanted, "'", near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?"),
+    return not_found(absl::StrCat("there is no execution provider '", wanted, "'",
+                                  near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?"),
                                   " Available: ", absl::StrJoin(known, ", ")));
   }
   auto made = factory(options);

@@ -9,9 +9,9 @@ namespace forethought {
 
 // One attempt. Applied ones are numbered from 1; `limit` of the journal counts them.
 struct JournalEntry {
-  int number = 0;      // 0: declined
+  int number = 0;  // 0: declined
   std::string rule;
-  std::string place;   // the node or value where it matched
+  std::string place;  // the node or value where it matched
   bool applied = false;
   std::string reason;  // why declined; or what was done, if that says more than the rule's name
 };

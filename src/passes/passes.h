@@ -19,12 +19,12 @@ enum class PassStage { basic, extended, layout };
 struct PassOptions {
   const OperatorLibrary* library = nullptr;
   Isa isa = Isa::scalar;
-  int64_t fold_budget = int64_t{64} << 20;      // bytes that folding may add in all
-  std::span<const std::string> disabled;        // names of rules that are not tried
+  int64_t fold_budget = int64_t{64} << 20;  // bytes that folding may add in all
+  std::span<const std::string> disabled;    // names of rules that are not tried
 };
 
-// Runs the rules of one stage to a fixed point. The graph is bound and inferred before and after; bodies too. Only nodes
-// of the CPU provider are rewritten in the extended and layout stages.
+// Runs the rules of one stage to a fixed point. The graph is bound and inferred before and after; bodies too. Only
+// nodes of the CPU provider are rewritten in the extended and layout stages.
 Status run_passes(Graph& graph, PassStage stage, const PassOptions& options, Journal& journal);
 
 }  // namespace forethought

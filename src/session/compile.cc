@@ -17,15 +17,22 @@ constexpr int64_t kAlignment = 64;
 class Compiler {
  public:
   Compiler(const PreparedGraph& graph, const FactTable& facts, const BodySources& bodies, const CompileOptions& options)
-      : prepared_(graph), g_(*graph.view), table_(facts), bodies_(bodies), options_(options), program_(std::make_shared<CompiledProgram>()) {}
+      : prepared_(graph),
+        g_(*graph.view),
+        table_(facts),
+        bodies_(bodies),
+        options_(options),
+        program_(std::make_shared<CompiledProgram>()) {}
 
   StatusOr<std::shared_ptr<CompiledProgram>> run() {
     RETURN_IF_ERROR(describe_values());
     for (NodeId id : prepared_.order)
-      RETURN_IF_ERROR(with_context(add_step(id), absl::StrCat("node ", g_.node(id).name, " (", to_string(g_.node(id).op), ")")));
+      RETURN_IF_ERROR(
+          with_context(add_step(id), absl::StrCat("node ", g_.node(id).name, " (", to_string(g_.node(id).op), ")")));
     set_roles();
     ASSIGN_OR_RETURN(program_->plan, forethought::plan(program_->problem, options_.effort));
-    if (options_.validate) RETURN_IF_ERROR(with_context(validate(program_->problem, program_->plan), "the plan is wrong"));
+    if (options_.validate)
+      RETURN_IF_ERROR(with_context(validate(program_->problem, program_->plan), "the plan is wrong"));
     place_values();
     place_scratch();
     find_releases();
@@ -54,7 +61,8 @@ class Compiler {
       p.dims = *numbers;
       const auto bytes = storage_bytes(p.dtype, p.layout, p.dims);
       if (!bytes || !checked_add(*bytes, kAlignment))
-        return invalid(absl::StrCat("value '", v.name, "' of ", name(p.dtype), to_string(p.dims), " has no representable size"));
+        return invalid(
+            absl::StrCat("value '", v.name, "' of ", name(p.dtype), to_string(p.dims), " has no representable size"));
       p.known = true;
       p.bytes = *bytes;
     }
@@ -236,7 +244,8 @@ class Compiler {
       values.push_back(q);
     }
     program_->scratch_names = std::move(scratch_names_);
-    for (size_t i = 0; i < scratch_sizes_.size(); ++i) values[g_.value_capacity() + i].name = program_->scratch_names[i];
+    for (size_t i = 0; i < scratch_sizes_.size(); ++i)
+      values[g_.value_capacity() + i].name = program_->scratch_names[i];
   }
 
   void place_values() {
@@ -248,12 +257,24 @@ class Compiler {
       p.offset = at.offset;
       p.index = at.index;
       switch (at.arena) {
-        case ArenaKind::slab: p.base = Base::slab; break;
-        case ArenaKind::input: p.base = Base::input; break;
-        case ArenaKind::output: p.base = Base::output; break;
-        case ArenaKind::weights: p.base = Base::weight; break;
-        case ArenaKind::side: p.base = Base::side; break;
-        case ArenaKind::none: p.base = p.type.is_object() ? Base::object : Base::none; break;
+        case ArenaKind::slab:
+          p.base = Base::slab;
+          break;
+        case ArenaKind::input:
+          p.base = Base::input;
+          break;
+        case ArenaKind::output:
+          p.base = Base::output;
+          break;
+        case ArenaKind::weights:
+          p.base = Base::weight;
+          break;
+        case ArenaKind::side:
+          p.base = Base::side;
+          break;
+        case ArenaKind::none:
+          p.base = p.type.is_object() ? Base::object : Base::none;
+          break;
       }
       if (at.root >= 0 && at.root != static_cast<int32_t>(i)) p.root = at.root;
       if (p.base == Base::side) p.offset = at.offset_in_root;
@@ -294,7 +315,8 @@ class Compiler {
     for (int32_t v : program().inputs) last[root(v)] = -1;
     for (size_t v = 0; v < last.size(); ++v) {
       const Base base = program().values[v].base;
-      if (last[v] >= 0 && (base == Base::side || base == Base::object) && !g_.value(ValueId{static_cast<uint32_t>(v)}).constant)
+      if (last[v] >= 0 && (base == Base::side || base == Base::object) &&
+          !g_.value(ValueId{static_cast<uint32_t>(v)}).constant)
         program().steps[last[v]].release_after.push_back(static_cast<int32_t>(v));
     }
   }
@@ -305,7 +327,7 @@ class Compiler {
   const BodySources& bodies_;
   const CompileOptions& options_;
   std::shared_ptr<CompiledProgram> program_;
-  std::vector<int32_t> scratch_of_;       // by step; -1: none
+  std::vector<int32_t> scratch_of_;  // by step; -1: none
   std::vector<int64_t> scratch_sizes_;
   std::vector<std::string> scratch_names_;
 };

@@ -17,7 +17,7 @@ namespace forethought {
 struct PackedBlock {
   Tensor source;  // what it was made from, for exact comparison; shares the constant's bytes
   std::string format;
-  Tensor bytes;   // u8
+  Tensor bytes;  // u8
   std::span<const std::byte> span() const {
     return {static_cast<const std::byte*>(bytes.data), static_cast<size_t>(bytes.elements())};
   }

@@ -15,9 +15,9 @@
 namespace forethought {
 namespace {
 
-constexpr std::pair<Stage, const char*> kStages[] = {{Stage::import, "import"},       {Stage::infer, "infer"},
-                                                     {Stage::basic, "basic"},         {Stage::partition, "partition"},
-                                                     {Stage::extended, "extended"},   {Stage::layout, "layout"}};
+constexpr std::pair<Stage, const char*> kStages[] = {{Stage::import, "import"},     {Stage::infer, "infer"},
+                                                     {Stage::basic, "basic"},       {Stage::partition, "partition"},
+                                                     {Stage::extended, "extended"}, {Stage::layout, "layout"}};
 
 // Times a stage and counts nodes around it.
 class StageTimer {
@@ -26,7 +26,8 @@ class StageTimer {
       : report_(report), stage_(stage), nodes_(before ? static_cast<int64_t>(before->node_count_deep()) : 0) {}
   void done(const Graph& after, std::string note = "") {
     const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start_;
-    report_->stages.push_back({stage_, ms.count(), nodes_, static_cast<int64_t>(after.node_count_deep()), std::move(note)});
+    report_->stages.push_back(
+        {stage_, ms.count(), nodes_, static_cast<int64_t>(after.node_count_deep()), std::move(note)});
   }
 
  private:
@@ -81,7 +82,8 @@ void describe_io(const Graph& graph, PipelineReport* report) {
   }
 }
 
-Status passes(Graph& graph, PassStage pass, Stage stage, const SessionOptions& options, Journal& journal, PipelineReport* report) {
+Status passes(Graph& graph, PassStage pass, Stage stage, const SessionOptions& options, Journal& journal,
+              PipelineReport* report) {
   StageTimer timer(report, stage, &graph);
   PassOptions p;
   p.library = &operator_library();
@@ -108,47 +110,51 @@ std::optional<Stage> stage_from_name(std::string_view wanted) {
   return std::nullopt;
 }
 
-StatusOr<PipelineResult> run_pipeline(const ModelSource& source, const SessionOptions& options, Stage until) {
+StatusOr<PipelineResult> run_pipeline(ModelSource source, const SessionOptions& options, Stage until) {
   PipelineResult r;
   {
     StageTimer timer(&r.report, Stage::import, nullptr);
     ImportOptions import;
-    import.has_kernel = [](std::string_view domain, std::string_view type) { return operator_library().has(domain, type); };
-    import.folder = options.external_data_folder;
-    if (source.path.empty()) {
-      ASSIGN_OR_RETURN(r.graph, import_model({source.bytes, source.owner}, import));
-    } else {
-      ASSIGN_OR_RETURN(r.graph, load_model(source.path, import));
-    }
-    r.report.info = r.graph->info;
-    timer.done(*r.graph);
+    import.has_kernel = [](std::string_view domain, std::string_view type) {
+      return operator_library().has(domain, type);
+  };
+  import.folder = options.external_data_folder;
+  if (source.graph) {
+    r.graph = std::move(source.graph);
+  } else if (source.path.empty()) {
+    ASSIGN_OR_RETURN(r.graph, import_model({source.bytes, source.owner}, import));
+  } else {
+    ASSIGN_OR_RETURN(r.graph, load_model(source.path, import));
   }
-  if (until == Stage::import) return r;
-  Graph& graph = *r.graph;
-  {
-    StageTimer timer(&r.report, Stage::infer, &graph);
-    bind_dimensions(graph, options);
-    RETURN_IF_ERROR(bind_operators(graph, operator_library()));
-    RETURN_IF_ERROR(infer_shapes(graph));
-    describe_io(graph, &r.report);
-    timer.done(graph);
-  }
-  if (until == Stage::infer) return r;
-  Journal journal(options.rewrite_limit);
-  if (options.optimization_level >= OptimizationLevel::basic)
-    RETURN_IF_ERROR(passes(graph, PassStage::basic, Stage::basic, options, journal, &r.report));
-  if (until > Stage::basic) {
-    StageTimer timer(&r.report, Stage::partition, &graph);
-    ASSIGN_OR_RETURN(r.providers, make_providers(options));
-    ASSIGN_OR_RETURN(r.report.partition, partition(graph, r.providers, operator_library()));
-    timer.done(graph, absl::StrCat(r.report.partition.copies, " copies"));
-  }
-  if (until > Stage::partition && options.optimization_level >= OptimizationLevel::extended)
-    RETURN_IF_ERROR(passes(graph, PassStage::extended, Stage::extended, options, journal, &r.report));
-  if (until > Stage::extended && options.optimization_level >= OptimizationLevel::all)
-    RETURN_IF_ERROR(passes(graph, PassStage::layout, Stage::layout, options, journal, &r.report));
-  r.report.journal = journal.entries();
-  return r;
+  r.report.info = r.graph->info;
+  timer.done(*r.graph);
 }
+if (until == Stage::import) return r;
+Graph& graph = *r.graph;
+{
+  StageTimer timer(&r.report, Stage::infer, &graph);
+  bind_dimensions(graph, options);
+  RETURN_IF_ERROR(bind_operators(graph, operator_library()));
+  RETURN_IF_ERROR(infer_shapes(graph));
+  describe_io(graph, &r.report);
+  timer.done(graph);
+}
+if (until == Stage::infer) return r;
+Journal journal(options.rewrite_limit);
+if (options.optimization_level >= OptimizationLevel::basic)
+  RETURN_IF_ERROR(passes(graph, PassStage::basic, Stage::basic, options, journal, &r.report));
+if (until > Stage::basic) {
+  StageTimer timer(&r.report, Stage::partition, &graph);
+  ASSIGN_OR_RETURN(r.providers, make_providers(options));
+  ASSIGN_OR_RETURN(r.report.partition, partition(graph, r.providers, operator_library()));
+  timer.done(graph, absl::StrCat(r.report.partition.copies, " copies"));
+}
+if (until > Stage::partition && options.optimization_level >= OptimizationLevel::extended)
+  RETURN_IF_ERROR(passes(graph, PassStage::extended, Stage::extended, options, journal, &r.report));
+if (until > Stage::extended && options.optimization_level >= OptimizationLevel::all)
+  RETURN_IF_ERROR(passes(graph, PassStage::layout, Stage::layout, options, journal, &r.report));
+r.report.journal = journal.entries();
+return r;
+}  // namespace forethought
 
 }  // namespace forethought

@@ -17,7 +17,7 @@ namespace forethought {
 struct NodeArg {
   std::string name;
   ValueType type;
-  SymShape shape;         // declared for inputs; inferred (with declared names where those say more) for outputs
+  SymShape shape;            // declared for inputs; inferred (with declared names where those say more) for outputs
   bool has_default = false;  // an input that may be left out
 };
 
@@ -48,12 +48,13 @@ struct PipelineResult {
 };
 
 struct ModelSource {
-  std::string path;        // or empty
-  std::string_view bytes;  // when there is no path
-  BufferRef owner;         // of the bytes; null: copied
+  std::string path;              // or empty
+  std::string_view bytes;        // when there is no path
+  BufferRef owner;               // of the bytes; null: the caller keeps them
+  std::unique_ptr<Graph> graph;  // already imported: operators in their newest forms
 };
 
 // Runs all stages up to and including `until`.
-StatusOr<PipelineResult> run_pipeline(const ModelSource& source, const SessionOptions& options, Stage until = Stage::layout);
+StatusOr<PipelineResult> run_pipeline(ModelSource source, const SessionOptions& options, Stage until = Stage::layout);
 
 }  // namespace forethought

@@ -21,7 +21,8 @@ StatusOr<Tensor> aligned(const Tensor& constant, WeightTotals* totals) {
   return copy;
 }
 
-Status prepare_node(const Graph& g, NodeId id, PreparedNode* out, std::vector<bool>* reads_original, WeightTotals* totals) {
+Status prepare_node(const Graph& g, NodeId id, PreparedNode* out, std::vector<bool>* reads_original,
+                    WeightTotals* totals) {
   const GraphNode& n = g.node(id);
   out->kernel = n.impl->kernel();
   std::vector<const Tensor*> constants;
@@ -31,7 +32,8 @@ Status prepare_node(const Graph& g, NodeId id, PreparedNode* out, std::vector<bo
     in_layouts.push_back(v.valid() ? g.value(v).layout : Layout());
   }
   for (ValueId v : n.outputs) out_layouts.push_back(v.valid() ? g.value(v).layout : Layout());
-  ASSIGN_OR_RETURN(const std::vector<PackSpec> specs, out->kernel->prepare({active_isa(), constants, in_layouts, out_layouts}));
+  ASSIGN_OR_RETURN(const std::vector<PackSpec> specs,
+                   out->kernel->prepare({active_isa(), constants, in_layouts, out_layouts}));
   out->packed.resize(n.inputs.size());
   out->packed_bytes.resize(n.inputs.size());
   reads_original->assign(n.inputs.size(), true);

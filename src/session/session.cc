@@ -36,28 +36,37 @@ Session::~Session() = default;
 
 StatusOr<std::unique_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
   const double start = now_ms();
-  auto result = run_pipeline({path, {}, {}}, options);
+  auto result = run_pipeline({path, {}, {}, nullptr}, options);
   if (!result.ok()) return result.status();  // it names the file
   auto session = finish(std::move(*result), options, start);
   if (!session.ok()) return with_context(session.status(), absl::StrCat("load ", path));
   return session;
 }
 
-StatusOr<std::unique_ptr<Session>> Session::load_bytes(std::string_view bytes, BufferRef owner, const SessionOptions& options) {
+StatusOr<std::unique_ptr<Session>> Session::load_bytes(std::string_view bytes, BufferRef owner,
+                                                       const SessionOptions& options) {
   const double start = now_ms();
   if (!owner) {
     auto copy = std::make_unique<std::string>(bytes);
     bytes = *copy;
     owner = hold(std::move(copy));
   }
-  auto result = run_pipeline({"", bytes, std::move(owner)}, options);
+  auto result = run_pipeline({"", bytes, std::move(owner), nullptr}, options);
   if (!result.ok()) return with_context(result.status(), "load model from bytes");
   auto session = finish(std::move(*result), options, start);
   if (!session.ok()) return with_context(session.status(), "load model from bytes");
   return session;
 }
 
-StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const SessionOptions& options, double load_start) {
+StatusOr<std::unique_ptr<Session>> Session::from_graph(std::unique_ptr<Graph> graph, const SessionOptions& options) {
+  const double start = now_ms();
+  RETURN_IF_ERROR(validate(*graph));
+  ASSIGN_OR_RETURN(PipelineResult result, run_pipeline({"", {}, {}, std::move(graph)}, options));
+  return finish(std::move(result), options, start);
+}
+
+StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const SessionOptions& options,
+                                                   double load_start) {
   std::unique_ptr<Session> s(new Session);
   s->options_ = options;
   s->report_ = std::move(result.report);
@@ -84,7 +93,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   shared.capacity = static_cast<size_t>(std::max(1, options.plan_cache_capacity));
   shared.instances = s->instances_.get();
   s->source_ = std::make_unique<GraphSource>(*s->prepared_, shared);
-  s->budget_ = std::make_shared<MemoryBudget>(options.memory_limit > 0 ? options.memory_limit : MemoryBudget::kUnlimited);
+  s->budget_ =
+      std::make_shared<MemoryBudget>(options.memory_limit > 0 ? options.memory_limit : MemoryBudget::kUnlimited);
   s->io_ = std::make_unique<IoPool>(s->budget_);
   s->side_ = std::make_unique<SideArena>(s->budget_);
   ExecEnvironment environment;
@@ -97,9 +107,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
 
   const Graph& g = *s->prepared_->view;
   const FactTable seeds = seed_facts(g);
-  const bool fixed = std::all_of(g.inputs().begin(), g.inputs().end(), [&](ValueId v) {
-    return seeds[v].type.is_object() || seeds[v].shape.is_known();
-  });
+  const bool fixed = std::all_of(g.inputs().begin(), g.inputs().end(),
+                                 [&](ValueId v) { return seeds[v].type.is_object() || seeds[v].shape.is_known(); });
   if (fixed) {
     ASSIGN_OR_RETURN(auto planned, s->source_->plan_at_load(seeds));
     s->figures_.planned = true;
@@ -142,11 +151,13 @@ Status Session::check_input(size_t i, const Value& v) const {
   if (type->is_tensor()) {
     if (!v.is_tensor()) return wrong("what came is no tensor");
     const Tensor& t = v.tensor();
-    if (t.dtype != type->dtype()) return wrong(absl::StrCat("what came is tensor(", forethought::info(t.dtype).type_name, ")"));
+    if (t.dtype != type->dtype())
+      return wrong(absl::StrCat("what came is tensor(", forethought::info(t.dtype).type_name, ")"));
     if (!element_count(t.dims)) return wrong(absl::StrCat("what came has the impossible shape ", to_string(t.dims)));
     if (!t.data && t.elements() > 0) return wrong("what came has no memory");
     if (!want.shape.has_rank) return absl::OkStatus();
-    if (want.shape.dims.size() != t.dims.size()) return wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
+    if (want.shape.dims.size() != t.dims.size())
+      return wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
     for (size_t d = 0; d < t.dims.size(); ++d)
       if (want.shape.dims[d].is_known() && want.shape.dims[d].value() != t.dims[d])
         return wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
@@ -191,8 +202,8 @@ Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outp
   return absl::OkStatus();
 }
 
-Status Session::run(std::span<const NamedValue> feeds, std::span<const std::string_view> output_names, std::span<Value> outputs,
-                    const RunOptions& options) {
+Status Session::run(std::span<const NamedValue> feeds, std::span<const std::string_view> output_names,
+                    std::span<Value> outputs, const RunOptions& options) {
   absl::InlinedVector<Value, 8> in(inputs_.size());
   for (const NamedValue& f : feeds) {
     const int i = find_input(f.name);
@@ -210,8 +221,8 @@ Status Session::run(std::span<const NamedValue> feeds, std::span<const std::stri
   for (size_t k = 0; k < output_names.size(); ++k) {
     const int i = find_output(output_names[k]);
     if (i < 0)
-      return invalid(absl::StrCat("the model has no output '", std::string(output_names[k]), "'", did_you_mean(output_names[k], outputs_),
-                                  " Its outputs: ", list_names(outputs_)));
+      return invalid(absl::StrCat("the model has no output '", std::string(output_names[k]), "'",
+                                  did_you_mean(output_names[k], outputs_), " Its outputs: ", list_names(outputs_)));
     position.push_back(i);
     if (!outputs[k].is_none()) out[i] = outputs[k];
   }

@@ -30,9 +30,9 @@ struct NamedValue {
 
 // Times and sizes that people ask for first.
 struct SessionSummary {
-  int64_t nodes_in_file = 0, nodes = 0;   // bodies included
+  int64_t nodes_in_file = 0, nodes = 0;  // bodies included
   int lanes = 1;
-  bool planned = false;                   // false: shapes are known only at run; the figures below are of the last plan
+  bool planned = false;  // false: shapes are known only at run; the figures below are of the last plan
   int64_t naive = 0, lower_bound = 0, peak = 0;
   int64_t weights_mapped = 0, weights_packed = 0, weights_copied = 0;
   double load_ms = 0, first_run_ms = 0, last_run_ms = 0;
@@ -44,7 +44,11 @@ class Session {
  public:
   static StatusOr<std::unique_ptr<Session>> load(const std::string& path, const SessionOptions& options = {});
   // `owner` keeps the bytes alive; null: they are copied.
-  static StatusOr<std::unique_ptr<Session>> load_bytes(std::string_view bytes, BufferRef owner, const SessionOptions& options = {});
+  static StatusOr<std::unique_ptr<Session>> load_bytes(std::string_view bytes, BufferRef owner,
+                                                       const SessionOptions& options = {});
+  // A graph whose operators are in their newest forms (graph_from_text, or a builder of one's own).
+  static StatusOr<std::unique_ptr<Session>> from_graph(std::unique_ptr<Graph> graph,
+                                                       const SessionOptions& options = {});
   ~Session();
 
   const std::vector<NodeArg>& inputs() const { return inputs_; }
@@ -58,8 +62,8 @@ class Session {
   // Runs once. `outputs[i]` receives the output named `output_names[i]` (no names: all of them, in order). An output
   // that comes in as a tensor with memory is written there if its type and shape are right (else: an error).
   // Feeds are borrowed for the call. Any number of runs may go on at once.
-  Status run(std::span<const NamedValue> feeds, std::span<const std::string_view> output_names, std::span<Value> outputs,
-             const RunOptions& options = {});
+  Status run(std::span<const NamedValue> feeds, std::span<const std::string_view> output_names,
+             std::span<Value> outputs, const RunOptions& options = {});
 
   // The same by position: every input in order (none Values where a default is to be used), every output in order.
   // No names are looked up.
@@ -71,7 +75,8 @@ class Session {
 
  private:
   Session() = default;
-  static StatusOr<std::unique_ptr<Session>> finish(PipelineResult result, const SessionOptions& options, double load_start);
+  static StatusOr<std::unique_ptr<Session>> finish(PipelineResult result, const SessionOptions& options,
+                                                   double load_start);
   Status check_input(size_t i, const Value& v) const;
   int find_input(std::string_view name) const;
   int find_output(std::string_view name) const;

@@ -140,7 +140,8 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_at_load(const
   return made;
 }
 
-StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_for(std::span<const Dims> input_dims, Effort effort) {
+StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_for(std::span<const Dims> input_dims,
+                                                                       Effort effort) {
   FactTable facts = seed_facts(*graph_.view);
   for (size_t i = 0; i < input_dims.size(); ++i) facts[graph_.view->inputs()[i]].shape = SymShape::of(input_dims[i]);
   return compile_for(facts, effort);
@@ -200,7 +201,8 @@ StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> i
     const bool sized = (r.facts.sized_at_run >> i) & 1u;
     if (sized) r.output_known[i] = false;
     if (out[i].present && out[i].dtype != DType::kUndefined && !out[i].known && !sized)
-      return internal(absl::StrCat("the shape of output ", i, " of node ", n.name, " (", to_string(n.op), ") is not known even at run"));
+      return internal(absl::StrCat("the shape of output ", i, " of node ", n.name, " (", to_string(n.op),
+                                   ") is not known even at run"));
   }
   r.runnable = r.facts.instance ? r.facts.instance.get() : static_cast<const Runnable*>(prepared.kernel);
   return r;

@@ -20,8 +20,8 @@ class GraphSource final : public BodySource, public StepResolver {
   struct Shared {
     int workers = 1;
     bool validate = false;
-    bool packed = true;          // false: a buffer for each value
-    size_t capacity = 32;        // programs kept
+    bool packed = true;    // false: a buffer for each value
+    size_t capacity = 32;  // programs kept
     InstanceCache* instances = nullptr;
   };
   GraphSource(const PreparedGraph& graph, const Shared& shared);

@@ -87,7 +87,8 @@ StatusOr<std::vector<Value>> read_inputs(const Session& s, const fs::path& set) 
       if (!n) return invalid("a light model's input has no fixed shape");
       ASSIGN_OR_RETURN(Tensor t, make_tensor(DType::kFloat, *n));
       const int64_t count = t.elements();
-      for (int64_t k = 0; k < count; ++k) t.as<float>()[k] = static_cast<float>(static_cast<double>(k) / static_cast<double>(count));
+      for (int64_t k = 0; k < count; ++k)
+        t.as<float>()[k] = static_cast<float>(static_cast<double>(k) / static_cast<double>(count));
       inputs[i] = std::move(t);
       continue;
     }
@@ -130,7 +131,8 @@ StatusOr<std::vector<TestCase>> find_cases(const std::string& folder) {
   std::vector<TestCase> cases;
   const fs::path root(folder);
   add_case(root, root, &cases);
-  for (auto it = fs::recursive_directory_iterator(root, error); it != fs::recursive_directory_iterator(); it.increment(error)) {
+  for (auto it = fs::recursive_directory_iterator(root, error); it != fs::recursive_directory_iterator();
+       it.increment(error)) {
     if (error) return invalid(absl::StrCat(folder, " cannot be read: ", error.message()));
     if (!it->is_directory()) continue;
     if (is_set(it->path())) {

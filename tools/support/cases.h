@@ -13,9 +13,9 @@ namespace forethought {
 // (light/NAME.onnx, NAME_output_0.pb, input arange(n)/n), or ours (model.onnx, case_K/input_I.npy, expected_I.npy,
 // tolerance.json).
 struct TestCase {
-  std::string name;                // "node/test_abs"
-  std::string model;               // path
-  std::vector<std::string> sets;   // folders, or the expected file of a light model
+  std::string name;               // "node/test_abs"
+  std::string model;              // path
+  std::vector<std::string> sets;  // folders, or the expected file of a light model
   Tolerance tolerance;
 };
 

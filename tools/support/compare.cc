@@ -46,8 +46,8 @@ Status compare_floats(const Tensor& got, const Tensor& expected, const Tolerance
     return different(absl::StrCat("the mean absolute difference is ", mean, ", above ", tolerance.mean));
   }
   if (bad == 0) return absl::OkStatus();
-  return different(absl::StrCat(bad, " of ", got.elements(), " elements differ; worst at ", worst_at, ": ", element(got, worst_at),
-                                " instead of ", element(expected, worst_at)));
+  return different(absl::StrCat(bad, " of ", got.elements(), " elements differ; worst at ", worst_at, ": ",
+                                element(got, worst_at), " instead of ", element(expected, worst_at)));
 }
 
 Status compare_tensors(const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
@@ -58,7 +58,8 @@ Status compare_tensors(const Tensor& got, const Tensor& expected, const Toleranc
   if (got.dtype == DType::kString) {
     for (int64_t i = 0; i < got.elements(); ++i)
       if (got.strings()[i] != expected.strings()[i])
-        return different(absl::StrCat("string ", i, " is '", got.strings()[i], "' instead of '", expected.strings()[i], "'"));
+        return different(
+            absl::StrCat("string ", i, " is '", got.strings()[i], "' instead of '", expected.strings()[i], "'"));
     return absl::OkStatus();
   }
   if (is_floating(got.dtype)) return compare_floats(got, expected, tolerance);

@@ -10,8 +10,8 @@ struct Tolerance {
   double mean = -1;                 // if not negative: the mean absolute difference instead
 };
 
-// Ok if equal by the rule: same kind, shape and element type; strings and integers exactly; NaN equal to NaN, infinities
-// in the same places. Else a sentence that says where the first or worst difference is.
+// Ok if equal by the rule: same kind, shape and element type; strings and integers exactly; NaN equal to NaN,
+// infinities in the same places. Else a sentence that says where the first or worst difference is.
 Status compare(const Value& got, const Value& expected, const Tolerance& tolerance);
 
 }  // namespace forethought

@@ -18,9 +18,10 @@ struct TypeCode {
   const char* code;
 };
 constexpr TypeCode kCodes[] = {
-    {DType::kFloat, "f4"},  {DType::kDouble, "f8"}, {DType::kFloat16, "f2"},   {DType::kInt8, "i1"},   {DType::kInt16, "i2"},
-    {DType::kInt32, "i4"},  {DType::kInt64, "i8"},  {DType::kUint8, "u1"},     {DType::kUint16, "u2"}, {DType::kUint32, "u4"},
-    {DType::kUint64, "u8"}, {DType::kBool, "b1"},   {DType::kComplex64, "c8"}, {DType::kComplex128, "c16"},
+    {DType::kFloat, "f4"},     {DType::kDouble, "f8"},      {DType::kFloat16, "f2"}, {DType::kInt8, "i1"},
+    {DType::kInt16, "i2"},     {DType::kInt32, "i4"},       {DType::kInt64, "i8"},   {DType::kUint8, "u1"},
+    {DType::kUint16, "u2"},    {DType::kUint32, "u4"},      {DType::kUint64, "u8"},  {DType::kBool, "b1"},
+    {DType::kComplex64, "c8"}, {DType::kComplex128, "c16"},
 };
 
 // The text after `'key':` in the header's dict.
@@ -59,7 +60,8 @@ void append_utf8(std::string* s, uint32_t c) {
   } else if (c < 0x800) {
     s->append({static_cast<char>(0xC0 | (c >> 6)), static_cast<char>(0x80 | (c & 0x3F))});
   } else if (c < 0x10000) {
-    s->append({static_cast<char>(0xE0 | (c >> 12)), static_cast<char>(0x80 | ((c >> 6) & 0x3F)), static_cast<char>(0x80 | (c & 0x3F))});
+    s->append({static_cast<char>(0xE0 | (c >> 12)), static_cast<char>(0x80 | ((c >> 6) & 0x3F)),
+               static_cast<char>(0x80 | (c & 0x3F))});
   } else {
     s->append({static_cast<char>(0xF0 | ((c >> 18) & 7)), static_cast<char>(0x80 | ((c >> 12) & 0x3F)),
                static_cast<char>(0x80 | ((c >> 6) & 0x3F)), static_cast<char>(0x80 | (c & 0x3F))});
@@ -72,7 +74,8 @@ StatusOr<Tensor> read_strings(std::string_view data, const Dims& dims, std::stri
   if (width < 0 || width > (1 << 24)) return invalid("the strings are too wide");
   ASSIGN_OR_RETURN(Tensor t, make_tensor(DType::kString, dims));
   const int64_t n = t.elements();
-  if (static_cast<int64_t>(data.size()) / std::max<int64_t>(1, 4 * width) < n && width > 0) return invalid("the file ends too early");
+  if (static_cast<int64_t>(data.size()) / std::max<int64_t>(1, 4 * width) < n && width > 0)
+    return invalid("the file ends too early");
   for (int64_t i = 0; i < n; ++i)
     for (int64_t k = 0; k < width; ++k) {
       uint32_t c;
@@ -125,7 +128,8 @@ StatusOr<Tensor> parse(std::string_view file) {
   for (const TypeCode& c : kCodes) {
     if (descr != c.code) continue;
     const auto bytes = storage_bytes(c.dtype, Layout::plain(), dims);
-    if (!bytes || *bytes > static_cast<int64_t>(data.size())) return invalid("the file ends before its shape is filled");
+    if (!bytes || *bytes > static_cast<int64_t>(data.size()))
+      return invalid("the file ends before its shape is filled");
     ASSIGN_OR_RETURN(Tensor t, make_tensor(c.dtype, dims));
     if (field(header, "'fortran_order'").starts_with("True") && dims.size() > 1) {
       reorder_fortran(data.data(), static_cast<char*>(t.data), dims, static_cast<size_t>(bit_width(c.dtype) / 8));
@@ -180,7 +184,8 @@ Status write_npy(const std::string& path, const Tensor& t) {
   header.append(63 - (10 + header.size()) % 64, ' ');
   header.push_back('\n');
   std::ofstream out(path, std::ios::binary);
-  out << kMagic << '\x01' << '\0' << static_cast<char>(header.size() & 0xFF) << static_cast<char>(header.size() >> 8) << header;
+  out << kMagic << '\x01' << '\0' << static_cast<char>(header.size() & 0xFF) << static_cast<char>(header.size() >> 8)
+      << header;
   if (t.dtype == DType::kString) {
     out << data;
   } else {

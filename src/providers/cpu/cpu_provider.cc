@@ -34,7 +34,8 @@ std::unique_ptr<Provider> make_cpu_provider() { return std::make_unique<CpuProvi
 void register_cpu_provider() {
   static const bool once = [] {
     return ProviderRegistry::global()
-        .add(std::string(kCpuProvider), [](const ProviderOptions&) -> StatusOr<std::unique_ptr<Provider>> { return make_cpu_provider(); })
+        .add(std::string(kCpuProvider),
+             [](const ProviderOptions&) -> StatusOr<std::unique_ptr<Provider>> { return make_cpu_provider(); })
         .ok();
   }();
   static_cast<void>(once);

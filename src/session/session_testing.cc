@@ -1,0 +1,91 @@
+#include "session/session_testing.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "graph/text.h"
+
+namespace forethought {
+
+std::unique_ptr<Session> session_of(std::string_view text, const SessionOptions& options) {
+  auto graph = graph_from_text(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  if (!graph.ok()) return nullptr;
+  auto session = Session::from_graph(std::move(*graph), options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  return session.ok() ? std::move(*session) : nullptr;
+}
+
+namespace {
+
+void expect_same(const Value& got, const Value& want, double tolerance, const std::string& where) {
+  ASSERT_EQ(got.is_none(), want.is_none()) << where;
+  if (!got.is_tensor()) return;
+  const Tensor& a = got.tensor();
+  const Tensor& b = want.tensor();
+  ASSERT_EQ(a.dtype, b.dtype) << where;
+  ASSERT_EQ(to_string(a.dims), to_string(b.dims)) << where;
+  if (a.dtype == DType::kString) {
+    for (int64_t i = 0; i < a.elements(); ++i) ASSERT_EQ(a.strings()[i], b.strings()[i]) << where;
+  } else if (tolerance == 0 || a.dtype != DType::kFloat) {
+    ASSERT_EQ(std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())), 0) << where;
+  } else {
+    for (int64_t i = 0; i < a.elements(); ++i) {
+      const float x = a.as<float>()[i], y = b.as<float>()[i];
+      if (std::isnan(x) && std::isnan(y)) continue;
+      ASSERT_LE(std::fabs(x - y), tolerance * (1 + std::fabs(y))) << where << " element " << i;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Value> run_everywhere(std::string_view text, const std::vector<Value>& inputs, double tolerance) {
+  std::vector<Value> first;
+  for (OptimizationLevel level :
+       {OptimizationLevel::disabled, OptimizationLevel::basic, OptimizationLevel::extended, OptimizationLevel::all}) {
+    std::vector<Value> of_level;
+    for (PlanMode plan : {PlanMode::packed, PlanMode::off})
+      for (int threads : {1, 2}) {
+        SessionOptions o;
+        o.optimization_level = level;
+        o.plan = plan;
+        o.intra_op_threads = threads;
+        o.validate_plans = true;
+        auto session = session_of(text, o);
+        if (!session) return {};
+        for (int round = 0; round < 2; ++round) {
+          std::vector<Value> outputs(session->outputs().size());
+          const Status s = session->run_ordered(inputs, outputs);
+          const std::string where =
+              absl::StrCat("level ", static_cast<int>(level), plan == PlanMode::off ? " unplanned" : "", " threads ",
+                           threads, " run ", round);
+          EXPECT_TRUE(s.ok()) << where << ": " << s;
+          if (!s.ok()) return {};
+          if (first.empty()) first = outputs;
+          if (of_level.empty()) of_level = outputs;
+          for (size_t i = 0; i < outputs.size(); ++i) {
+            expect_same(outputs[i], of_level[i], 0, where);
+            expect_same(outputs[i], first[i], tolerance, where);
+          }
+        }
+      }
+  }
+  return first;
+}
+
+std::vector<float> floats(const Value& v) {
+  const Tensor& t = v.tensor();
+  return std::vector<float>(t.as<float>(), t.as<float>() + t.elements());
+}
+
+std::vector<int64_t> int64s(const Value& v) {
+  const Tensor& t = v.tensor();
+  return std::vector<int64_t>(t.as<int64_t>(), t.as<int64_t>() + t.elements());
+}
+
+Dims dims_of(const Value& v) { return v.tensor().dims; }
+
+}  // namespace forethought

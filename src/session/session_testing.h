@@ -1,0 +1,23 @@
+// Sessions from texts, for tests: the same graph at every optimisation level and planned or not.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "session/session.h"
+
+namespace forethought {
+
+// A session of a text graph; fails the test with the status if there is none.
+std::unique_ptr<Session> session_of(std::string_view text, const SessionOptions& options = {});
+
+// Runs a graph twice at each level, planned and unplanned, on 1 and 2 threads, with every plan validated, and requires
+// the same bits everywhere (the levels may differ by `tolerance`, relative to 1 + |value|). Returns the outputs.
+std::vector<Value> run_everywhere(std::string_view text, const std::vector<Value>& inputs, double tolerance = 0);
+
+std::vector<float> floats(const Value& v);
+std::vector<int64_t> int64s(const Value& v);
+Dims dims_of(const Value& v);
+
+}  // namespace forethought
