@@ -11,12 +11,19 @@
 namespace forethought::planning {
 namespace {
 
-// Pairs of conflicting items worth listing: beyond, a scan over all placed items is as fast as sorting a list.
+// Pairs of conflicting items worth listing: at load for the search, in a re-plan for fast placing.
 int64_t most_pairs(size_t n, Effort effort) {
-  constexpr int64_t kAtLoad = 4'000'000, kAnItemAtReplan = 12;
-  return effort == Effort::load ? kAtLoad : kAnItemAtReplan * static_cast<int64_t>(n);
+  constexpr int64_t kAtLoad = 4'000'000;
+  return effort == Effort::load ? kAtLoad : Placer::kDense * static_cast<int64_t>(n);
 }
-constexpr int64_t kReplanWorkAnItem = 200;  // when this is spent, a re-plan tries no more orders
+
+// What may be spent, in the units of Placer::work(): about 200 ms at most at load, less for small problems, and a
+// fraction of a microsecond an item in a re-plan. The plain rules are tried in any case.
+int64_t work_for(size_t n, Effort effort) {
+  constexpr int64_t kAtLoad = 50'000'000, kAnItemAtLoad = 200'000, kAnItemAtReplan = 200;
+  const int64_t items = static_cast<int64_t>(n);
+  return effort == Effort::load ? std::min(kAtLoad, kAnItemAtLoad * items) : kAnItemAtReplan * items;
+}
 
 template <typename Key>
 std::vector<int32_t> order_by(size_t n, Key key) {
@@ -76,82 +83,95 @@ Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth) 
   return packing;
 }
 
-// Long-lived items from below in order of their deaths, so that space is freed from the top; the others from above.
-// Tries several limits between long and short. Returns true at the lower bound.
-bool try_both_ends(const PackProblem& p, Placer& placer, const std::vector<int32_t>& by_death,
-                   std::vector<SearchStart>& starts, Packing& best) {
-  const size_t n = p.items.size();
-  std::vector<int64_t> offsets(n);
-  const auto by_size = order_by(n, [&](int32_t i) { return -p.items[i].size; });
-  for (int32_t limit = 4; limit <= 512; limit *= 2) {
-    SearchStart start{{}, {std::vector<uint8_t>(n), p.lower_bound}, 0};
-    for (size_t i = 0; i < n; ++i) start.tops.is_top[i] = p.items[i].last - p.items[i].first < limit;
-    for (const int32_t i : by_death) {
-      if (!start.tops.is_top[i]) start.order.push_back(i);
-    }
-    for (const int32_t i : by_size) {
-      if (start.tops.is_top[i]) start.order.push_back(i);
-    }
-    start.height = placer.place(start.order, 0, Fit::lowest, INT64_MAX, offsets, start.tops);
-    if (start.height < best.height) {
-      best.height = start.height;
-      best.offsets = offsets;
-    }
-    starts.push_back(std::move(start));
-    if (best.height <= p.lower_bound) return true;
+class Packer {
+ public:
+  Packer(const PackProblem& p, Effort effort)
+      : p_(p),
+        n_(p.items.size()),
+        placer_(p, most_pairs(n_, effort)),
+        end_of_work_(work_for(n_, effort)),
+        offsets_(n_) {
+    best_.height = INT64_MAX;
   }
-  return false;
-}
+
+  Packing run() {
+    plain_rules();
+    if (!finished()) more_orders();
+    if (!finished() && placer_.has_conflicts()) both_ends();
+    if (!finished() && placer_.has_conflicts()) search(p_, placer_, std::move(starts_), end_of_work_, best_);
+    return std::move(best_);
+  }
+
+ private:
+  using Keys = std::pair<int64_t, int64_t>;
+
+  bool finished() const { return best_.height <= p_.lower_bound || placer_.work() >= end_of_work_; }
+  int64_t span(int32_t i) const { return int64_t{p_.items[i].last} - p_.items[i].first + 1; }
+
+  // Returns whether to stop trying.
+  bool attempt(std::vector<int32_t> order, Fit fit, Tops tops = {}) {
+    const int64_t height = placer_.place(order, 0, fit, tops.is_top.empty() ? best_.height : INT64_MAX, offsets_, tops);
+    if (height < best_.height) {
+      best_.height = height;
+      best_.offsets = offsets_;
+    }
+    if (fit == Fit::lowest) starts_.push_back({std::move(order), std::move(tops), height});
+    return finished();
+  }
+
+  // What no packing may be worse than, whatever it costs.
+  void plain_rules() {
+    attempt(order_by(n_, [&](int32_t i) { return -p_.items[i].size; }), Fit::lowest);
+    if (best_.height <= p_.lower_bound) return;
+    by_birth_ = order_by(n_, [&](int32_t i) { return p_.items[i].first; });
+    attempt(by_birth_, Fit::tightest);
+    if (best_.height <= p_.lower_bound) return;
+    if (Packing slots = share_slots(p_, by_birth_); slots.height < best_.height) best_ = std::move(slots);
+  }
+
+  void more_orders() {
+    const auto size = [&](int32_t i) { return p_.items[i].size; };
+    const auto area = [&](int32_t i) { return -static_cast<double>(size(i)) * static_cast<double>(span(i)); };
+    if (attempt(order_by(n_, [&](int32_t i) { return Keys(-size(i), -span(i)); }), Fit::lowest)) return;
+    if (attempt(order_by(n_, area), Fit::lowest)) return;
+    if (attempt(order_by(n_, [&](int32_t i) { return Keys(-placer_.degree(i), -size(i)); }), Fit::lowest)) return;
+    if (attempt(order_by(n_, [&](int32_t i) { return Keys(-span(i), -size(i)); }), Fit::lowest)) return;
+    if (attempt(by_birth_, Fit::lowest)) return;
+    attempt(order_by(n_, [&](int32_t i) { return Keys(-p_.items[i].last, -size(i)); }), Fit::lowest);
+  }
+
+  // Long-lived items from below in order of their deaths, so that space is freed from the top; short-lived ones from
+  // above. Tries several limits between short and long.
+  void both_ends() {
+    const auto by_death = order_by(n_, [&](int32_t i) { return Keys(-p_.items[i].last, -p_.items[i].size); });
+    const auto by_size = order_by(n_, [&](int32_t i) { return -p_.items[i].size; });
+    for (int32_t limit = 4; limit <= 512; limit *= 2) {
+      Tops tops{std::vector<uint8_t>(n_), p_.lower_bound};
+      std::vector<int32_t> order;
+      for (size_t i = 0; i < n_; ++i) tops.is_top[i] = span(static_cast<int32_t>(i)) <= limit;
+      std::copy_if(by_death.begin(), by_death.end(), std::back_inserter(order),
+                   [&](int32_t i) { return !tops.is_top[i]; });
+      std::copy_if(by_size.begin(), by_size.end(), std::back_inserter(order),
+                   [&](int32_t i) { return tops.is_top[i]; });
+      if (attempt(std::move(order), Fit::lowest, std::move(tops))) return;
+    }
+  }
+
+  const PackProblem& p_;
+  const size_t n_;
+  Placer placer_;
+  const int64_t end_of_work_;
+  std::vector<int64_t> offsets_;
+  std::vector<int32_t> by_birth_;
+  std::vector<SearchStart> starts_;
+  Packing best_;
+};
 
 }  // namespace
 
-Packing pack(const PackProblem& p, Effort effort) {
-  const size_t n = p.items.size();
-  const auto& items = p.items;
-  Packing best;
-  if (n == 0) return best;
-  best.height = INT64_MAX;
-  std::vector<int64_t> offsets(n);
-  Placer placer(p, most_pairs(n, effort));
-  std::vector<SearchStart> starts;
-
-  const auto done = [&] { return best.height <= p.lower_bound; };
-  const auto attempt = [&](std::vector<int32_t> order, Fit fit) {
-    const int64_t height = placer.place(order, 0, fit, best.height, offsets);
-    if (height < best.height) {
-      best.height = height;
-      best.offsets = offsets;
-    }
-    if (fit == Fit::lowest) starts.push_back({std::move(order), {}, height});
-    return done();
-  };
-  const auto span = [&](int32_t i) { return int64_t{items[i].last} - items[i].first + 1; };
-
-  if (attempt(order_by(n, [&](int32_t i) { return -items[i].size; }), Fit::lowest)) return best;
-  const auto by_birth = order_by(n, [&](int32_t i) { return items[i].first; });
-  if (attempt(by_birth, Fit::tightest)) return best;
-  if (Packing slots = share_slots(p, by_birth); slots.height < best.height) best = std::move(slots);
-  if (done()) return best;
-  const auto spent = [&] {
-    return effort == Effort::replan && placer.work() > kReplanWorkAnItem * static_cast<int64_t>(n);
-  };
-  if (spent()) return best;
-  using Keys = std::pair<int64_t, int64_t>;
-  if (attempt(order_by(n, [&](int32_t i) { return Keys(-items[i].size, -span(i)); }), Fit::lowest)) return best;
-  if (spent()) return best;
-  const auto area = [&](int32_t i) { return -static_cast<double>(items[i].size) * static_cast<double>(span(i)); };
-  if (attempt(order_by(n, area), Fit::lowest)) return best;
-  if (effort == Effort::replan) return best;
-  if (attempt(order_by(n, [&](int32_t i) { return Keys(-placer.degree(i), -items[i].size); }), Fit::lowest))
-    return best;
-  if (attempt(order_by(n, [&](int32_t i) { return Keys(-span(i), -items[i].size); }), Fit::lowest)) return best;
-  if (attempt(by_birth, Fit::lowest)) return best;
-  if (!placer.has_conflicts()) return best;
-  const auto by_death = order_by(n, [&](int32_t i) { return Keys(-items[i].last, -items[i].size); });
-  if (attempt(by_death, Fit::lowest)) return best;
-  if (try_both_ends(p, placer, by_death, starts, best)) return best;
-  search(p, placer, starts, best);
-  return best;
+Packing pack(const PackProblem& problem, Effort effort) {
+  if (problem.items.empty()) return {};
+  return Packer(problem, effort).run();
 }
 
 }  // namespace forethought::planning

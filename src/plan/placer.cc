@@ -108,11 +108,22 @@ void Placer::index_pairs(const std::vector<std::pair<int32_t, int32_t>>& pairs) 
     neighbours_[fill[b]++] = a;
   }
   listed_ = true;
+  dense_ =
+      problem_.lanes == 1 && static_cast<int64_t>(pairs.size()) > kDense * static_cast<int64_t>(problem_.items.size());
 }
 
 int64_t Placer::place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit,
                       std::vector<int64_t>& offsets, const Tops& tops) {
-  return listed_ ? place_listed(order, from, fit, limit, offsets, tops) : place_scanning(order, fit, limit, offsets);
+  excess_ = 0;
+  const bool scan = !listed_ || (from == 0 && dense_);
+  return scan ? place_scanning(order, fit, limit, offsets, tops) : place_listed(order, from, fit, limit, offsets, tops);
+}
+
+// The end of an item at `offset`; adds to the excess what of it lies above the lower bound.
+int64_t Placer::reach(int32_t item, int64_t offset) {
+  const int64_t end = offset + problem_.items[item].size;
+  excess_ += std::max<int64_t>(0, end - problem_.lower_bound);
+  return end;
 }
 
 void Placer::sort_spans() {
@@ -132,15 +143,9 @@ int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit
                              std::vector<int64_t>& offsets, const Tops& tops) {
   const auto& items = problem_.items;
   int64_t height = 0;
-  excess_ = 0;
-  const auto reach = [&](int32_t item) {
-    const int64_t end = offsets[item] + items[item].size;
-    height = std::max(height, end);
-    excess_ += std::max<int64_t>(0, end - problem_.lower_bound);
-  };
   for (size_t i = 0; i < order.size(); ++i) {
     rank_[order[i]] = static_cast<int32_t>(i);
-    if (i < from) reach(order[i]);
+    if (i < from) height = std::max(height, reach(order[i], offsets[order[i]]));
   }
   work_ += static_cast<int64_t>(order.size());
   for (size_t i = from; i < order.size(); ++i) {
@@ -152,23 +157,22 @@ int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit
     const int64_t taken = static_cast<int64_t>(spans_.size());
     work_ += degree(item) + taken * std::bit_width(spans_.size()) + 8;
     sort_spans();
-    const bool top = !tops.is_top.empty() && tops.is_top[item];
-    GapFinder gap(items[item].size, items[item].alignment, top ? Fit::highest : fit, tops.ceiling);
+    GapFinder gap(items[item].size, items[item].alignment, tops.has(item) ? Fit::highest : fit, tops.ceiling);
     for (const Span& s : spans_) {
       if (gap.fits_before(s.begin) && gap.take_before(s.begin)) break;
       gap.advance(s.end);
     }
     offsets[item] = gap.result();
-    reach(item);
+    height = std::max(height, reach(item, offsets[item]));
     if (height > limit || excess_ > most_excess_) return std::max(height, limit);
   }
   return height;
 }
 
 template <bool kSerial>
-int64_t Placer::gap_by_scan(int item, Fit fit) {
+int64_t Placer::gap_by_scan(int item, Fit fit, int64_t ceiling) {
   const PackItem it = problem_.items[item];
-  GapFinder gap(it.size, it.alignment, fit);
+  GapFinder gap(it.size, it.alignment, fit, ceiling);
   for (const Block& block : blocks_) {
     work_ += static_cast<int64_t>(block.size()) / 2;
     for (const Placed& p : block) {
@@ -197,14 +201,16 @@ void Placer::insert_placed(int item, int64_t offset) {
   blocks_.insert(blocks_.begin() + b + 1, std::move(upper));
 }
 
-int64_t Placer::place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit,
-                               std::vector<int64_t>& offsets) {
+int64_t Placer::place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit, std::vector<int64_t>& offsets,
+                               const Tops& tops) {
   int64_t height = 0;
   blocks_.assign(1, Block{});
   for (const int32_t item : order) {
-    offsets[item] = problem_.lanes == 1 ? gap_by_scan<true>(item, fit) : gap_by_scan<false>(item, fit);
+    const Fit own = tops.has(item) ? Fit::highest : fit;
+    offsets[item] =
+        problem_.lanes == 1 ? gap_by_scan<true>(item, own, tops.ceiling) : gap_by_scan<false>(item, own, tops.ceiling);
     insert_placed(item, offsets[item]);
-    height = std::max(height, offsets[item] + problem_.items[item].size);
+    height = std::max(height, reach(item, offsets[item]));
     if (height > limit) return height;
   }
   work_ += static_cast<int64_t>(order.size()) * 8;

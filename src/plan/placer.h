@@ -15,10 +15,14 @@ enum class Fit { lowest, tightest, highest };
 struct Tops {
   std::vector<uint8_t> is_top;  // by item; empty: none
   int64_t ceiling = 0;
+  bool has(int32_t item) const { return !is_top.empty() && is_top[item]; }
 };
 
 class Placer {
  public:
+  // With more pairs of conflicts an item a scan over all placed items is faster than sorting those in conflict.
+  static constexpr int64_t kDense = 12;
+
   // Lists the conflicts of all items, or, where there are more than `most_conflicts` pairs, leaves them to be found
   // anew at each placing.
   Placer(const PackProblem& problem, int64_t most_conflicts);
@@ -29,7 +33,7 @@ class Placer {
   const int32_t* conflicts_begin(int item) const { return neighbours_.data() + begin_[item]; }
   const int32_t* conflicts_end(int item) const { return neighbours_.data() + begin_[item + 1]; }
 
-  // Places order[from..]; `offsets` holds the places of those before. `tops` counts only if has_conflicts(). Returns
+  // Places order[from..]; `offsets` holds the places of those before. Returns
   // the height over all, or more than `limit` as soon as one item ends above it. Counts its work.
   int64_t place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit, std::vector<int64_t>& offsets,
                 const Tops& tops = {});
@@ -57,14 +61,16 @@ class Placer {
   void index_pairs(const std::vector<std::pair<int32_t, int32_t>>& pairs);
   int64_t place_listed(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit,
                        std::vector<int64_t>& offsets, const Tops& tops);
-  int64_t place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit, std::vector<int64_t>& offsets);
+  int64_t place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit, std::vector<int64_t>& offsets,
+                         const Tops& tops);
+  int64_t reach(int32_t item, int64_t offset);
   template <bool kSerial>
-  int64_t gap_by_scan(int item, Fit fit);
+  int64_t gap_by_scan(int item, Fit fit, int64_t ceiling);
   void sort_spans();
   void insert_placed(int item, int64_t offset);
 
   const PackProblem& problem_;
-  bool listed_ = false;
+  bool listed_ = false, dense_ = false;
   std::vector<int64_t> begin_;
   std::vector<int32_t> neighbours_;
   std::vector<int32_t> rank_;

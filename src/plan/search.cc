@@ -8,10 +8,6 @@
 namespace forethought::planning {
 namespace {
 
-// In the units of Placer::work() and with what was spent before: about 200 ms at most, less for small problems.
-constexpr int64_t kWork = 30'000'000;
-constexpr int64_t kWorkAnItem = 200'000;
-
 class Search {
  public:
   Search(const PackProblem& p, Placer& placer, Packing& best) : p_(p), placer_(placer), best_(best) {}
@@ -109,13 +105,15 @@ class Search {
 
 }  // namespace
 
-void search(const PackProblem& problem, Placer& placer, std::vector<SearchStart> starts, Packing& best) {
+void search(const PackProblem& problem, Placer& placer, std::vector<SearchStart> starts, int64_t end_of_work,
+            Packing& best) {
   constexpr size_t kStarts = 4;
+  constexpr int64_t kWorkAStart = 1'000'000;  // less is not worth dividing
   std::stable_sort(starts.begin(), starts.end(),
                    [](const SearchStart& a, const SearchStart& b) { return a.height < b.height; });
-  if (starts.size() > kStarts) starts.resize(kStarts);
+  const int64_t work = end_of_work - placer.work();
+  starts.resize(std::min(starts.size(), work < int64_t{kStarts} * kWorkAStart ? 1 : kStarts));
   Search s(problem, placer, best);
-  const int64_t work = std::min(kWork, kWorkAnItem * static_cast<int64_t>(problem.items.size())) - placer.work();
   for (const SearchStart& start : starts) {
     if (s.climb(start, work / static_cast<int64_t>(starts.size()))) return;
   }
