@@ -107,7 +107,7 @@ class Search {
 
 void search(const PackProblem& problem, Placer& placer, std::vector<SearchStart> starts, int64_t end_of_work,
             Packing& best) {
-  constexpr size_t kStarts = 4;
+  constexpr size_t kStarts = 8;
   constexpr int64_t kWorkAStart = 1'000'000;  // less is not worth dividing
   std::stable_sort(starts.begin(), starts.end(),
                    [](const SearchStart& a, const SearchStart& b) { return a.height < b.height; });
