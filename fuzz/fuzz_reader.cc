@@ -1,4 +1,5 @@
-// Any bytes as a model: reading, importing, inlining and saving end with a status, and what was imported keeps every rule.
+// Any bytes as a model: reading, importing, inlining and saving end with a status, and what was imported keeps every
+// rule.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
