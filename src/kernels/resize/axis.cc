@@ -38,6 +38,13 @@ double coordinate(Coordinates how, const ResizeAxis& a, int64_t i) {
   return 0;
 }
 
+// A coordinate that misses an element by no more than rounding is that element: (8 + ½) / (17/7) - ½ is 3, which ceil
+// must not turn into 4.
+double snapped(double x) {
+  const double whole = std::nearbyint(x);
+  return std::fabs(x - whole) <= 1e-12 * (1 + std::fabs(x)) ? whole : x;
+}
+
 int64_t nearest_of(NearestMode mode, double x) {
   const double low = std::floor(x), ratio = x - low;
   bool up = false;
@@ -128,7 +135,7 @@ StatusOr<AxisTable> make_axis_table(const ResizeParams& params, const ResizeAxis
   t.start.resize(static_cast<size_t>(axis.out));
   if (!nearest) t.weight.resize(static_cast<size_t>(axis.out * t.taps));
   for (int64_t i = 0; i < axis.out; ++i) {
-    double x = coordinate(params.coordinates, axis, i);
+    double x = snapped(coordinate(params.coordinates, axis, i));
     if (params.coordinates == Coordinates::tf_crop_and_resize && !(x >= 0 && x <= static_cast<double>(axis.in - 1))) {
       t.outside.resize(static_cast<size_t>(axis.out), 0);
       t.outside[static_cast<size_t>(i)] = 1;
