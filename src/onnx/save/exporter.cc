@@ -224,10 +224,14 @@ StatusOr<wire::Graph> Exporter::graph(Scope& scope, size_t formals) {
 StatusOr<wire::Node> Exporter::node(Scope& scope, NodeId id) {
   const GraphNode& n = scope.graph->node(id);
   NodeForm form = form_of(n);
-  if (n.attributes.get_int(kCoercion, 0) == 0 || opset("") < 13) downgrade(*scope.graph, form, opset(n.op.domain));
+  const int written = downgrade(*scope.graph, form, opset(n.op.domain));
+  if (written != opset(n.op.domain)) {
+    return internal(
+        fmt::format("node '{}' ({}) cannot be written in opset {}", n.name, to_string(n.op), opset(n.op.domain)));
+  }
   // Node names are unique in files that other tools take, and may be empty.
   wire::Node out{.name = n.name.empty() ? std::string_view() : fresh(n.name, used_node_names_),
-                 .op_type = n.op.type,
+                 .op_type = form.type == n.op.type ? std::string_view(n.op.type) : keep(form.type),
                  .domain = n.op.domain};
   for (const ValueId v : form.inputs) out.inputs.push_back(read_name(scope, v));
   for (const ValueId v : form.outputs) out.outputs.push_back(name_of(scope, v));

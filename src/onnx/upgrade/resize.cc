@@ -72,6 +72,19 @@ Status up_resize_13(Rewriter& r, NodeForm& n) {
 // Form 11 needs roi and scales as they are; form 10 needs scales alone.
 bool down_resize_13(const Graph&, NodeForm&) { return true; }
 
+// A Resize in the form of version 10 is an Upsample of version 9 under another name; 7 and 8 want constant scales.
+bool to_upsample(const Graph& g, NodeForm& n, int opset) {
+  n.type = "Upsample";
+  if (opset >= 9) return true;
+  const auto& scales = g.value(n.inputs[1]).constant;
+  if (!scales || scales->dtype != DType::kFloat || scales->dims.size() != 1) return false;
+  std::vector<float> values(static_cast<size_t>(scales->elements()));
+  if (!values.empty()) std::memcpy(values.data(), scales->data, values.size() * sizeof(float));
+  n.attributes.set("scales", std::move(values));
+  n.inputs.resize(1);
+  return true;
+}
+
 constexpr UpgradeRule kRules[] = {
     {"Resize", 11, up_resize_11, down_resize_11},
     {"Resize", 13, up_resize_13, down_resize_13},
@@ -81,5 +94,9 @@ constexpr UpgradeRule kRules[] = {
 }  // namespace
 
 std::span<const UpgradeRule> resize_rules() { return kRules; }
+
+bool resize_to_upsample(const Graph& g, NodeForm& n, int opset) {
+  return down_resize_13(g, n) && down_resize_11(g, n) && to_upsample(g, n, opset);
+}
 
 }  // namespace forethought

@@ -136,6 +136,16 @@ Status upgrade(Rewriter& r, NodeForm& node) {
 int downgrade(const Graph& graph, NodeForm& node, int opset) {
   const auto versions = schema_versions(node.domain, node.type);
   if (versions.empty()) return opset;
+  if (node.domain.empty() && node.type == "Resize" && opset < 10) {
+    NodeForm form = node;
+    const int at = std::max(opset, 7);
+    const OpSchema* old = find_schema("", "Upsample", at);
+    if (resize_to_upsample(graph, form, at) && fits(graph, form, *old, *old)) {
+      form.version = old->since_version;
+      node = std::move(form);
+      return at;
+    }
+  }
   for (size_t i = 0; i < versions.size(); ++i) {
     const OpSchema& old = versions[i];
     const bool last = i + 1 == versions.size();

@@ -33,9 +33,12 @@ std::span<const UpgradeRule> resize_rules();     // Upsample, Resize-10
 // build everything out of helper nodes: then node.type is empty at the end.
 Status upgrade(Rewriter& r, NodeForm& node);
 
-// The opset of the default domain closest above `opset` (or it) whose form can say the node, which is rewritten to that
-// form; 0 if there is none. `node` must be in its newest form.
+// The opset of the node's domain closest above `opset` (or it) whose form can say the node, which is rewritten to that
+// form, with another name of the operator if need be; 0 if there is none. `node` must be in its newest form.
 int downgrade(const Graph& graph, NodeForm& node, int opset);
+
+// Turns a Resize in its newest form into the Upsample that opsets 7 to 9 had; false if that cannot say it.
+bool resize_to_upsample(const Graph& graph, NodeForm& node, int opset);
 
 // Takes a node's _coerce_2d apart into Flatten, the operator over the last axis, and Reshape, which every opset can
 // say.

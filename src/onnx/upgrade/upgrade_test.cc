@@ -181,11 +181,11 @@ std::vector<Row> rows() {
   // Resize and its forebears.
   const std::string legacy = "coordinate_transformation_mode=asymmetric, mode=nearest, nearest_mode=floor)";
   add(1, "Upsample", {"x"}, attrs(attr("height_scale", 2.0f), attr("width_scale", 2.0f)),
-      "y = Resize(x, _, [1,1,2,2]; " + legacy, 10);
+      "y = Resize(x, _, [1,1,2,2]; " + legacy, 7);
   add(7, "Upsample", {"x"}, attrs(attr("scales", std::vector<float>{1, 1, 2, 2})),
-      "y = Resize(x, _, [1,1,2,2]; " + legacy, 10);
+      "y = Resize(x, _, [1,1,2,2]; " + legacy, 7);
   add(9, "Upsample", {"x", "scales"}, attrs(attr("mode", "linear")),
-      "y = Resize(x, _, [1,1,2,2]; coordinate_transformation_mode=asymmetric, mode=linear)", 10);
+      "y = Resize(x, _, [1,1,2,2]; coordinate_transformation_mode=asymmetric, mode=linear)", 9);
   add(10, "Resize", {"x", "scales"}, {}, "y = Resize(x, _, [1,1,2,2]; " + legacy, 10);
   add(11, "Resize", {"x", "none", "none", "sizes"}, {}, "y = Resize(x, _, _, [2,3,8,10])", 13);
   add(11, "Resize", {"x", "none", "scales"}, {}, "y = Resize(x, _, [1,1,2,2])", 13);
