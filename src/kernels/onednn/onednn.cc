@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include <algorithm>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -142,6 +143,8 @@ struct Binding {
   }
 };
 
+constexpr int kReadyBindings = 16;
+
 class DnnlPrimitive final : public Primitive {
  public:
   ~DnnlPrimitive() override {
@@ -164,8 +167,11 @@ class DnnlPrimitive final : public Primitive {
     p->scratch_ = md(dnnl_query_scratchpad_md);
     p->scratch_bytes_ = dnnl_memory_desc_get_size(&p->scratch_);
     RETURN_IF_DNNL(dnnl_primitive_create(&p->primitive_, desc), "primitive");
-    ASSIGN_OR_RETURN(std::unique_ptr<Binding> first, p->make_binding());
-    p->free_.push_back(std::move(first));
+    // One a core from the start, so that later executions at the same time allocate nothing here.
+    for (int i = 0; i < std::min(allowed_cores(), kReadyBindings); ++i) {
+      ASSIGN_OR_RETURN(std::unique_ptr<Binding> binding, p->make_binding());
+      p->free_.push_back(std::move(binding));
+    }
     return PrimitiveRef(std::move(p));
   }
 

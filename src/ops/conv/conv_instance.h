@@ -23,6 +23,10 @@ struct ConvProblem {
 
 // Refuses (unimplemented) what oneDNN has no fast kernel for.
 StatusOr<KernelFacts> choose_direct_conv(const ConvProblem& p, InstanceCache* cache);
+// 1×1 convolutions of stride 1 without padding, in groups that are no whole blocks of channels: a matrix product on
+// plain channels wastes less than padding each group to blocks.
+bool grouped_pointwise(const kernels::ConvPack& pack, bool unit_steps, bool padded);
+StatusOr<KernelFacts> choose_pointwise_conv(const ConvProblem& p);
 // Serves everything; blocked layouts through scratch.
 StatusOr<KernelFacts> choose_reference_conv(const ConvProblem& p);
 

@@ -104,6 +104,14 @@ StatusOr<kernels::ConvPack> pack_of(Isa isa, int64_t group, DType dtype, std::sp
   return kernels::choose_conv_pack(isa, w[0], w[1], group, w.subspan(2));
 }
 
+// What prepare() and choose() agree on: whether the node runs as a matrix product on plain channels.
+bool is_grouped_pointwise(const ConvBase& op, const kernels::ConvPack& pack, DType dtype) {
+  const auto is = [](const std::vector<int64_t>& list, int64_t v) {
+    return std::all_of(list.begin(), list.end(), [v](int64_t x) { return x == v; });
+  };
+  return dtype == DType::kFloat && grouped_pointwise(pack, is(op.strides, 1), !is(op.pads, 0));
+}
+
 std::string pack_format(const kernels::ConvPack& p, const char* what) {
   return absl::StrCat(what, ".", p.name(), ".g", p.groups, ".", p.group_out, "x", p.group_in, "x", p.taps);
 }
@@ -117,6 +125,7 @@ StatusOr<std::vector<PackSpec>> prepare_conv(const ConvBase& op, const PrepareCt
   const auto pack = pack_of(ctx.isa, op.group, w->dtype, w->dims);
   if (!pack.ok()) return specs;
   const kernels::ConvPack p = *pack;
+  if (is_grouped_pointwise(op, p, w->dtype)) return specs;  // it reads the weights as they are
   // Rank 5 and more and refused shapes use the constants themselves, which stay readable.
   specs.push_back(
       {1, pack_format(p, "conv"), static_cast<size_t>(p.weight_elements()) * sizeof(float),
@@ -169,6 +178,11 @@ StatusOr<KernelFacts> choose_conv(const ConvBase& op, const ConvCall& call, cons
   Status refused = pack.status();
   if (pack.ok()) {
     p.pack = *pack;
+    if (is_grouped_pointwise(op, *pack, x.dtype) && !p.source_blocked && !p.dest_blocked) {
+      auto pointwise = choose_pointwise_conv(p);
+      if (pointwise.ok() && residual) pointwise->overwrites.push_back({0, call.residual});
+      return pointwise;
+    }
     auto chosen = choose_direct_conv(p, ctx.cache);
     if (chosen.ok()) {
       if (residual && x.dtype == DType::kFloat) chosen->overwrites.push_back({0, call.residual});

@@ -73,6 +73,13 @@ const Case kCases[] = {
      {{"auto_pad", std::string("SAME_LOWER")}, {"strides", Ints{2, 3}}},
      {1, 8, 4, 3}},
     {"groups", {1, 16, 6, 6}, {16, 4, 1, 1}, {{"group", int64_t{4}}}, {1, 16, 6, 6}},
+    {"odd groups", {2, 40, 9, 7}, {60, 20, 1, 1}, {{"group", int64_t{2}}}, {2, 60, 9, 7}},
+    {"odd groups, 1-d", {1, 36, 5}, {36, 18, 1}, {{"group", int64_t{2}}}, {1, 36, 5}},
+    {"odd groups, strides",
+     {1, 40, 6, 6},
+     {40, 20, 1, 1},
+     {{"group", int64_t{2}}, {"strides", Ints{2, 2}}},
+     {1, 40, 3, 3}},
     {"block groups", {1, 32, 6, 6}, {64, 16, 3, 3}, {{"group", int64_t{2}}}, {1, 64, 4, 4}},
     {"depthwise",
      {1, 20, 6, 6},
@@ -146,6 +153,23 @@ TEST(FusedConv, AddsTheResidualBeforeTheActivation) {
   const Tensor x = random(DType::kFloat, {1, 16, 6, 6}, 1), w = random(DType::kFloat, {16, 4, 1, 1}, 2);
   const Tensor w2 = random(DType::kFloat, {16, 16, 1, 1}, 2);
   const Tensor bias = random(DType::kFloat, {16}, 3), z = random(DType::kFloat, {1, 16, 6, 6}, 4);
+  const Tensor x3 = random(DType::kFloat, {1, 36, 6, 7}, 1), w3 = random(DType::kFloat, {36, 18, 1, 1}, 2);
+  const Tensor bias3 = random(DType::kFloat, {36}, 3), z3 = random(DType::kFloat, {1, 36, 6, 7}, 4);
+  for (bool share : {false, true}) {
+    const auto plain =
+        run_case({.op = "Conv", .inputs = {x3, w3, bias3}, .attributes = attributes({{"group", int64_t{2}}})});
+    const auto fused = run_case({.op = "FusedConv",
+                                 .inputs = {x3, w3, bias3, z3},
+                                 .attributes = attributes({{"group", int64_t{2}}, {"activation", std::string("Relu")}}),
+                                 .domain = "forethought",
+                                 .constants = 6,
+                                 .share = share});
+    ASSERT_TRUE(plain.ok() && fused.ok()) << fused.status();
+    const auto base = output_of<float>(*plain), got = output_of<float>(*fused);
+    for (size_t i = 0; i < base.size(); ++i)
+      ASSERT_NEAR(got[i], std::max(0.0f, base[i] + z3.as<float>()[i]), 1e-5)
+          << fused->facts.kernel << share << " at " << i;
+  }
   for (int64_t group : {4, 1})
     for (bool share : {false, true})
       for (bool blocked : {false, true}) {
