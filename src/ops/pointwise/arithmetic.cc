@@ -28,7 +28,7 @@ Dim mul(const Dim& a, const Dim& b) { return a * b; }
 }  // namespace
 
 #define BINARY_OP(NAME, ...)                                                 \
-  struct NAME {                                                              \
+  struct NAME : BroadcastLayouts {                                           \
     static constexpr OpName name{#NAME};                                     \
     static constexpr auto attrs = std::tuple{};                              \
     static constexpr Traits traits = binary_traits(kNumbers);                \
@@ -47,7 +47,7 @@ BINARY_OP(Sub, {&sub, [](double a, double b) { return a - b; }})
 #undef BINARY_OP
 
 // x < 0 ? slope · x : x; the slope broadcasts to x, not the other way round.
-struct PRelu {
+struct PRelu : BroadcastLayouts {
   static constexpr OpName name{"PRelu"};
   static constexpr auto attrs = std::tuple{};
   static constexpr TypeSet kTypes = kFloats | DType::kInt32 | DType::kInt64 | DType::kUint32 | DType::kUint64;
@@ -70,7 +70,7 @@ struct PRelu {
 DEFINE_OP(PRelu)
 
 // base ^ exponent in the type of the base.
-struct Pow {
+struct Pow : BroadcastLayouts {
   static constexpr OpName name{"Pow"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{

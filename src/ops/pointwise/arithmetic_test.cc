@@ -193,5 +193,88 @@ TEST(Arithmetic, BlockedLayoutsOfOneShape) {
   }
 }
 
+// [N, C, H] values in blocks of 4, the padding zero.
+Tensor blocked4(const Dims& dims, float start) {
+  const int64_t n = dims[0], c = dims[1], blocks = (c + 3) / 4, h = dims[2];
+  Tensor x = make_tensor(DType::kFloat, Dims{n * blocks * h * 4}).value();
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = 0; k < c; ++k)
+      for (int64_t s = 0; s < h; ++s)
+        x.as<float>()[((i * blocks + k / 4) * h + s) * 4 + k % 4] = start + static_cast<float>((i * c + k) * h + s);
+  x.dims = dims;
+  return x;
+}
+
+TEST(Arithmetic, BlockedLayoutsThatBroadcast) {
+  const Layout b4 = Layout::blocked(4);
+  const Tensor x = blocked4({2, 6, 5}, 1);
+  const Tensor gate = blocked4({2, 6, 1}, 3);  // a gate for each channel, as squeeze-and-excite has
+  std::vector<float> slope(6);
+  for (int i = 0; i < 6; ++i) slope[i] = static_cast<float>(i) - 2;
+  for (bool constant : {false, true}) {
+    const Tensor other = constant ? tensor_of<float>({6, 1}, slope) : gate;
+    auto r = run_case({.op = "Mul",
+                       .inputs = {x, other},
+                       .constants = constant ? 2u : 0u,
+                       .share = true,
+                       .input_layouts = {b4, constant ? Layout() : b4},
+                       .output_layouts = {b4}});
+    ASSERT_TRUE(r.ok()) << r.status();
+    const float* y = r->outputs[0].tensor().as<float>();
+    for (int i = 0; i < 2; ++i)
+      for (int k = 0; k < 8; ++k)
+        for (int s = 0; s < 5; ++s) {
+          const float value = 1 + static_cast<float>((i * 6 + k) * 5 + s),
+                      factor = constant ? slope[k % 6] : 3 + static_cast<float>(i * 6 + k);
+          EXPECT_EQ(y[((i * 2 + k / 4) * 5 + s) * 4 + k % 4], k < 6 ? value * factor : 0) << i << ' ' << k << ' ' << s;
+        }
+  }
+}
+
+TEST(Arithmetic, ChannelsLastBroadcastsAVectorOfChannels) {
+  Tensor x = tensor_of<float>({1, 2, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  x.dims = {1, 3, 2, 2};
+  const Layout last = Layout::channels_last();
+  auto r = run_case({.op = "Add",
+                     .inputs = {x, tensor_of<float>({3, 1, 1}, {100, 200, 300})},
+                     .constants = 2,
+                     .input_layouts = {last, Layout()},
+                     .output_layouts = {last}});
+  ASSERT_TRUE(r.ok()) << r.status();
+  const float* y = r->outputs[0].tensor().as<float>();
+  EXPECT_EQ(std::vector<float>(y, y + 6), (std::vector<float>{101, 202, 303, 104, 205, 306}));
+}
+
+TEST(Arithmetic, LayoutsItAcceptsAndRefuses) {
+  const Layout b8 = Layout::blocked(8);
+  const auto accepts = [&](std::initializer_list<SymShape> shapes, std::initializer_list<Layout> layouts,
+                           bool constant) {
+    Graph graph;
+    const ValueType type = ValueType::tensor(DType::kFloat);
+    std::vector<ValueId> ids;
+    for (const SymShape& s : shapes) ids.push_back(graph.add_input("x", type, s));
+    auto op = operator_library().bind(graph.node(graph.add_node({"", "Add", 1}, "n", ids, {graph.add_value("y")}, {})));
+    EXPECT_TRUE(op.ok());
+    const SymShape* in_shapes[] = {shapes.begin(), shapes.begin() + 1};
+    const SymShape* out_shapes[] = {shapes.begin()};
+    const ValueType* types[] = {&type, &type};
+    const bool constants[] = {false, constant};
+    const std::vector<Layout> in(layouts);
+    Layout out[1];
+    LayoutQuery q{in_shapes, out_shapes, types, constants, in, 8, out};
+    return (*op)->accepts(q) && out[0] == b8;
+  };
+  const Dim n = Dim::symbol("N");
+  const SymShape x(true, {n, 16, 7, 7});
+  EXPECT_TRUE(accepts({x, x}, {b8, b8}, false));
+  EXPECT_TRUE(accepts({x, SymShape(true, {n, 16, 1, 1})}, {b8, b8}, false));
+  EXPECT_TRUE(accepts({x, SymShape::scalar()}, {b8, Layout()}, false));
+  EXPECT_TRUE(accepts({x, SymShape(true, {16, 1, 1})}, {b8, Layout()}, true));
+  EXPECT_FALSE(accepts({x, SymShape(true, {16, 1, 1})}, {b8, Layout()}, false));  // not constant
+  EXPECT_FALSE(accepts({x, SymShape(true, {7})}, {b8, Layout()}, true));          // not channels
+  EXPECT_FALSE(accepts({x, SymShape(true, {n, 1, 7, 7})}, {b8, b8}, false));      // one channel for all
+  EXPECT_FALSE(accepts({x, x}, {b8, Layout()}, true));
+}
+
 }  // namespace
 }  // namespace forethought

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/checked.h"
 #include "kernel_api/instance_cache.h"
 
 namespace forethought {
@@ -14,29 +15,39 @@ using kernels::Program;
 struct Extent {
   std::span<const int64_t> dims;
   Layout layout;
+  bool packed = false;  // a vector of channels in the output's layout (pack_channels)
 };
 
-// Tensors that are not plain are walked in memory order, padding included: operands have the output's shape or one
-// element.
+int64_t product(std::span<const int64_t> dims) { return element_count(dims).value_or(0); }
+
+// The dims of a tensor as it lies in memory, from N, C and spatial dims.
+Dims memory_dims(Layout layout, std::span<const int64_t> dims) {
+  if (layout.is_plain() || dims.size() < 2) return Dims(dims.begin(), dims.end());
+  Dims m{dims[0]};
+  if (layout.is_blocked()) m.push_back((dims[1] + layout.block - 1) / layout.block);
+  m.insert(m.end(), dims.begin() + 2, dims.end());
+  m.push_back(layout.is_blocked() ? layout.block : dims[1]);
+  return m;
+}
+
 StatusOr<Broadcast> map_operands(const Extent& out, std::span<const Extent> operands) {
-  absl::InlinedVector<std::span<const int64_t>, 4> shapes;
-  int64_t stored = 0;
-  std::span<const int64_t> out_dims = out.dims;
-  if (!out.layout.is_plain()) {
-    stored = storage_elements(out.layout, out.dims).value_or(0);
-    out_dims = {&stored, 1};
-  }
+  absl::InlinedVector<Dims, 4> dims;
+  const Dims target = memory_dims(out.layout, out.dims);
   for (const Extent& e : operands) {
-    const bool as_output =
-        e.layout == out.layout && std::equal(e.dims.begin(), e.dims.end(), out.dims.begin(), out.dims.end());
-    if (out.layout.is_plain())
-      shapes.push_back(e.dims);
-    else if (as_output)
-      shapes.push_back(out_dims);
-    else
-      shapes.push_back({});
+    if (e.packed || (e.layout.is_plain() && !out.layout.is_plain() && product(e.dims) != 1)) {
+      // One element for each channel.
+      Dims channels(target.size(), 1);
+      channels.back() = target.back();
+      if (out.layout.is_blocked()) channels[1] = target[1];
+      dims.push_back(std::move(channels));
+    } else if (e.layout == out.layout) {
+      dims.push_back(memory_dims(e.layout, e.dims));
+    } else {
+      dims.push_back({});
+    }
   }
-  auto shape = Broadcast::from_shapes(out_dims, shapes);
+  absl::InlinedVector<std::span<const int64_t>, 4> shapes(dims.begin(), dims.end());
+  auto shape = Broadcast::from_shapes(target, shapes);
   if (shape) return *std::move(shape);
   std::string text = absl::StrCat("operands do not broadcast to ", to_string(out.dims), ":");
   for (const Extent& e : operands) absl::StrAppend(&text, " ", to_string(e.dims));
@@ -50,14 +61,14 @@ class PointwiseInstance final : public Runnable {
 
   Status run(RunCtx& c) const override {
     absl::InlinedVector<const void*, 4> data(sources_.size());
-    for (size_t i = 0; i < sources_.size(); ++i)
-      data[i] = sources_[i].input >= 0 ? c.in(sources_[i].input).data : sources_[i].fixed;
+    for (size_t i = 0; i < sources_.size(); ++i) data[i] = address(c, sources_[i]);
     if (shape_) {
       run_over(c, *shape_, data.data());
     } else {
       absl::InlinedVector<Extent, 4> operands;
       for (const Source& s : sources_)
-        operands.push_back(s.input >= 0 ? Extent{c.in(s.input).dims(), c.in(s.input).layout} : Extent{});
+        operands.push_back(s.input >= 0 ? Extent{c.in(s.input).dims(), c.in(s.input).layout, packed(c, s.input)}
+                                        : Extent{});
       ASSIGN_OR_RETURN(const Broadcast shape, map_operands({c.out(0).dims(), c.out(0).layout}, operands));
       run_over(c, shape, data.data());
     }
@@ -66,6 +77,13 @@ class PointwiseInstance final : public Runnable {
   }
 
  private:
+  static bool packed(const RunCtx& c, int input) {
+    return static_cast<size_t>(input) < c.packed.size() && !c.packed[input].empty();
+  }
+  static const void* address(const RunCtx& c, const Source& s) {
+    if (s.input < 0) return s.fixed;
+    return packed(c, s.input) ? c.packed[s.input].data() : c.in(s.input).data;
+  }
   void run_over(const RunCtx& c, const Broadcast& shape, const void* const* data) const {
     void* out = c.out(0).data;
     parallel_ranges(c, shape.size(), kPointwiseGrain,
@@ -82,7 +100,13 @@ InstanceKey key_of(const ChooseCtx& ctx, const OpName& name, std::initializer_li
   key.add(ctx.isa);
   for (double p : params) key.add(p);
   const auto add = [&](const Operand& o) {
-    key.add(o.present).add(o.dtype).add(o.layout.kind).add(o.layout.block).add(o.known).add_dims(o.dims);
+    key.add(o.present)
+        .add(o.packed != nullptr)
+        .add(o.dtype)
+        .add(o.layout.kind)
+        .add(o.layout.block)
+        .add(o.known)
+        .add_dims(o.dims);
   };
   for (const Operand& o : ctx.inputs) add(o);
   add(ctx.outputs[0]);
@@ -104,7 +128,8 @@ StatusOr<KernelFacts> choose_pointwise(const ChooseCtx& ctx, const OpName& name,
     for (const Source& s : sources) {
       values.push_back(program.add_input(s.input >= 0 ? ctx.inputs[s.input].dtype : s.dtype));
       known = known && (s.input < 0 || ctx.inputs[s.input].known);
-      operands.push_back(s.input >= 0 ? Extent{ctx.inputs[s.input].dims, ctx.inputs[s.input].layout} : Extent{});
+      const Operand* o = s.input >= 0 ? &ctx.inputs[s.input] : nullptr;
+      operands.push_back(o ? Extent{o->dims, o->layout, o->packed != nullptr} : Extent{});
     }
     RETURN_IF_ERROR(program.finish(build(program, values), ctx.outputs[0].dtype));
     std::optional<Broadcast> shape;
@@ -123,6 +148,67 @@ StatusOr<KernelFacts> choose_pointwise(const ChooseCtx& ctx, const OpName& name,
   absl::InlinedVector<Source, 4> sources;
   for (size_t i = 0; i < ctx.inputs.size(); ++i) sources.push_back(from_input(static_cast<int>(i)));
   return choose_pointwise(ctx, name, traits, sources, params, build);
+}
+
+namespace {
+// Whether a shape, counted from the last dim, is one element for each of the channels of `out`.
+bool is_channel_vector(const SymShape& shape, const SymShape& out) {
+  if (!shape.has_rank || !out.has_rank || shape.rank() > out.rank() || out.rank() < 2) return false;
+  const int lead = out.rank() - shape.rank();
+  if (lead > 1) return false;  // reaches no channels
+  for (int d = 0; d < shape.rank(); ++d)
+    if (d + lead == 1 ? !shape.dims[d].same(out.dims[1]) : !(shape.dims[d] == 1)) return false;
+  return true;
+}
+
+bool has_channels_of(const SymShape& shape, const SymShape& out) {
+  if (!shape.has_rank || !out.has_rank || shape.rank() != out.rank() || out.rank() < 2) return false;
+  for (int d = 0; d < out.rank(); ++d)
+    if (!shape.dims[d].same(out.dims[d]) && (d == 1 || !(shape.dims[d] == 1))) return false;
+  return true;
+}
+}  // namespace
+
+bool accepts_broadcast(LayoutQuery& q) {
+  Layout common;
+  for (const Layout& l : q.inputs)
+    if (!l.is_plain()) common = l;
+  const SymShape& out = *q.output_shapes[0];
+  for (size_t i = 0; i < q.inputs.size(); ++i) {
+    if (!q.input_types[i]) continue;  // absent
+    if (q.input_types[i]->dtype() == DType::kString) return false;
+    const SymShape& shape = *q.input_shapes[i];
+    if (q.inputs[i].is_plain() && !common.is_plain()) {
+      if (shape.elements() == 1) continue;
+      if (!q.input_constant[i] || !is_channel_vector(shape, out)) return false;
+    } else if (q.inputs[i] != common || (!common.is_plain() && !has_channels_of(shape, out))) {
+      return false;
+    }
+  }
+  q.outputs[0] = common;
+  return true;
+}
+
+StatusOr<std::vector<PackSpec>> pack_channels(const PrepareCtx& ctx) {
+  std::vector<PackSpec> specs;
+  const Layout layout = ctx.output_layouts[0];
+  if (!layout.is_blocked()) return specs;
+  for (size_t i = 0; i < ctx.constants.size(); ++i) {
+    const Tensor* t = ctx.constants[i];
+    if (t == nullptr || !ctx.input_layouts[i].is_plain() || t->elements() == 1 || t->dtype == DType::kString) continue;
+    const size_t bytes = static_cast<size_t>(t->bytes()), width = static_cast<size_t>(bit_width(t->dtype) / 8);
+    PackSpec s;
+    s.input = static_cast<int>(i);
+    s.format = absl::StrCat("channels.", to_string(layout), ".", width);
+    s.bytes = round_up(static_cast<size_t>(t->elements()), layout.block) * width;
+    s.pack = [bytes](const Tensor& constant, std::span<std::byte> packed) {
+      std::memcpy(packed.data(), constant.data, bytes);
+      std::memset(packed.data() + bytes, 0, packed.size() - bytes);
+      return absl::OkStatus();
+    };
+    specs.push_back(std::move(s));
+  }
+  return specs;
 }
 
 void clear_channel_padding(const Arg& out) {

@@ -36,6 +36,16 @@ StatusOr<KernelFacts> choose_pointwise(const ChooseCtx& ctx, const OpName& name,
 // Elements of output that one block of a pointwise operator computes.
 constexpr int64_t kPointwiseGrain = 32768;
 
+// The layouts of an operator that broadcasts: all plain; or one other layout for every operand of the output's rank
+// that has its channels (other dims may be 1); operands of one element stay plain, and so do constants with one element
+// for each channel, which pack_channels() brings into blocked form.
+bool accepts_broadcast(LayoutQuery& q);
+StatusOr<std::vector<PackSpec>> pack_channels(const PrepareCtx& ctx);
+struct BroadcastLayouts {
+  bool accepts(LayoutQuery& q) const { return accepts_broadcast(q); }
+  StatusOr<std::vector<PackSpec>> prepare(const PrepareCtx& ctx) const { return pack_channels(ctx); }
+};
+
 // Zeroes the channels beyond C of a blocked tensor, as its layout demands.
 void clear_channel_padding(const Arg& out);
 

@@ -22,7 +22,7 @@ Dim inverted(const Dim& a, const Dim&) { return a.is_known() ? Dim(a.value() == 
 
 }  // namespace
 
-struct Equal {
+struct Equal : BroadcastLayouts {
   static constexpr OpName name{"Equal"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{
@@ -51,7 +51,7 @@ struct Equal {
 };
 DEFINE_OP(Equal)
 
-struct Where {
+struct Where : BroadcastLayouts {
   static constexpr OpName name{"Where"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{

@@ -42,7 +42,7 @@ Dim smaller(const Dim& a, const Dim& b) { return min(a, b); }
 
 }  // namespace
 
-struct Max {
+struct Max : BroadcastLayouts {
   static constexpr OpName name{"Max"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits = variadic_traits(kNumbers);
@@ -55,7 +55,7 @@ struct Max {
 };
 DEFINE_OP(Max)
 
-struct Min {
+struct Min : BroadcastLayouts {
   static constexpr OpName name{"Min"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits = variadic_traits(kNumbers);
@@ -68,7 +68,7 @@ struct Min {
 };
 DEFINE_OP(Min)
 
-struct Sum {
+struct Sum : BroadcastLayouts {
   static constexpr OpName name{"Sum"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits = variadic_traits(kFloats);
@@ -79,7 +79,7 @@ struct Sum {
 };
 DEFINE_OP(Sum)
 
-struct Mean {
+struct Mean : BroadcastLayouts {
   static constexpr OpName name{"Mean"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits = variadic_traits(kFloats);
