@@ -32,6 +32,42 @@ bool has_coercion(const Graph& g) {
   return false;
 }
 
+// Reorders and copies say how and where elements lie, never which they are: they belong to one session's choices.
+bool is_placement(const OpId& op) {
+  return op.domain == kInternalDomain && (op.type == "Reorder" || op.type == "Copy");
+}
+
+bool has_placement(const Graph& g) {
+  for (uint32_t i = 0; i < g.value_capacity(); ++i) {
+    const GraphValue& v = g.value(ValueId{i});
+    if (!v.removed && !v.layout.is_plain()) return true;
+  }
+  for (uint32_t i = 0; i < g.node_capacity(); ++i) {
+    const GraphNode& n = g.node(NodeId{i});
+    if (!n.removed && is_placement(n.op)) return true;
+    for (const auto& [name, body] : n.bodies) {
+      if (has_placement(*body)) return true;
+    }
+  }
+  return false;
+}
+
+void remove_placement(Graph& g) {
+  const size_t nodes = g.node_capacity();
+  for (uint32_t i = 0; i < nodes; ++i) {
+    const NodeId id{i};
+    if (g.node(id).removed) continue;
+    for (auto& [name, body] : g.node(id).bodies) remove_placement(*body);
+    if (!is_placement(g.node(id).op)) continue;
+    g.replace_uses(g.node(id).outputs[0], g.node(id).inputs[0]);
+    g.remove_node(id);
+  }
+  for (uint32_t i = 0; i < g.value_capacity(); ++i) {
+    g.value(ValueId{i}).layout = Layout::plain();
+    g.value(ValueId{i}).device = Device();
+  }
+}
+
 void spell_out(Graph& g) {
   const size_t nodes = g.node_capacity();
   for (uint32_t i = 0; i < nodes; ++i) {
@@ -97,14 +133,19 @@ int Exporter::opset(std::string_view domain) const {
   return it == opsets_.end() ? 0 : it->second;
 }
 
+Graph& Exporter::rewritable() {
+  if (!rewritten_) rewritten_ = graph_->clone();
+  graph_ = rewritten_.get();
+  return *rewritten_;
+}
+
 Status Exporter::choose_opsets() {
   for (const OpsetImport& o : graph_->info.opsets) opsets_[o.domain] = o.version;
   if (opset("") == 0) opsets_[""] = newest_opset("");
+  if (has_placement(*graph_)) remove_placement(rewritable());
   RETURN_IF_ERROR(raise_opsets(*graph_));
   if (opset("") >= 13 && has_coercion(*graph_)) {
-    rewritten_ = graph_->clone();
-    spell_out(*rewritten_);
-    graph_ = rewritten_.get();
+    spell_out(rewritable());
     RETURN_IF_ERROR(raise_opsets(*graph_));
   }
   return absl::OkStatus();
@@ -210,10 +251,6 @@ StatusOr<wire::Graph> Exporter::graph(Scope& scope, size_t formals) {
   for (uint32_t i = 0; i < g.value_capacity(); ++i) {
     const GraphValue& v = g.value(ValueId{i});
     if (v.removed) continue;
-    if (!v.layout.is_plain()) {
-      return unsupported(fmt::format("the value '{}' has layout {}; save the graph before layouts are chosen", v.name,
-                                     to_string(v.layout)));
-    }
     if (v.producer.valid() && !v.is_output && v.type.is_tensor() && v.shape.has_rank) {
       out.value_infos.push_back(value_info(scope, ValueId{i}));
     }

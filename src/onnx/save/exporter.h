@@ -47,7 +47,7 @@ class Exporter {
 
   Status choose_opsets();
   Status raise_opsets(const Graph& graph);
-  std::unique_ptr<Graph> with_coercion_spelled_out() const;
+  Graph& rewritable();  // a copy of the graph, which is written in its stead
   int opset(std::string_view domain) const;
 
   StatusOr<wire::Graph> graph(Scope& scope, size_t formals);

@@ -14,8 +14,9 @@ struct SaveOptions {
   std::string external_name;  // of that file, in the model's folder; empty: the model's name and ".data"
 };
 
-// Internal operators are written under the domain "forethought". Values must have the plain layout: a graph is saved
-// before its layouts are chosen. The files are replaced as a whole, so the graph may point into the old ones.
+// Internal operators are written under the domain "forethought". Layouts, devices, reorders and copies are left out:
+// whoever loads the file chooses them anew; only a constant in another layout is refused. The files are replaced as
+// a whole, so the graph may point into the old ones.
 Status save_model(const Graph& graph, const std::string& path, const SaveOptions& options = {});
 
 // The same as bytes, with everything inside.

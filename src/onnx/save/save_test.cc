@@ -193,13 +193,45 @@ TEST(Save, InternalOperatorsHaveADomainOfTheirOwn) {
   expect_same(*g, **again);
 }
 
+TEST(Save, LayoutsAndReordersAreLeftOut) {
+  wire::Model m = model(17);
+  m.graph.inputs.push_back(value("x", kF, {1, 16, 2, 2}));
+  m.graph.nodes.push_back(node("Relu", {"x"}, {"a"}));
+  m.graph.nodes.push_back(node("Neg", {"a"}, {"y"}));
+  m.graph.outputs.push_back(value("y", kF));
+  const auto plain = good(m);
+  // x → Reorder → Relu → Neg → Reorder → y, blocked in between.
+  auto g = good(m);
+  const auto reorder = [&](ValueId from, Layout layout) {
+    const ValueId to = g->add_value("reordered", ValueType::tensor(kF), g->value(from).shape);
+    g->value(to).layout = layout;
+    g->add_node({std::string(kInternalDomain), "Reorder", 1}, "reorder", {from}, {to});
+    return to;
+  };
+  const NodeId relu{0}, neg{1};
+  g->set_input(relu, 0, reorder(g->find_value("x"), Layout::blocked(16)));
+  const ValueId y = g->find_value("y");
+  const ValueId inner = g->add_value("inner", ValueType::tensor(kF));
+  g->set_output(neg, 0, inner);
+  g->add_node({std::string(kInternalDomain), "Reorder", 1}, "reorder", {inner}, {y});
+  for (const char* name : {"a", "inner"}) g->value(g->find_value(name)).layout = Layout::blocked(16);
+  ASSERT_TRUE(validate(*g).ok()) << validate(*g);
+  auto again = reload(*g);
+  ASSERT_TRUE(again.ok()) << again.status();
+  expect_same(*plain, **again);
+}
+
 TEST(Save, RefusesWhatAFileCannotSay) {
   wire::Model m = model(17);
   m.graph.inputs.push_back(value("x", kF, {2}));
   m.graph.nodes.push_back(node("Neg", {"x"}, {"y"}));
   m.graph.outputs.push_back(value("y", kF));
   auto g = good(m);
-  g->value(g->find_value("y")).layout = Layout::blocked(16);
+  Tensor blocked = make_tensor(kF, std::vector<int64_t>{1, 16, 1, 1}).value();
+  blocked.layout = Layout::blocked(16);
+  const ValueId extra = g->add_value("e", ValueType::tensor(kF));
+  g->add_node({"", "Add", 14}, "add", {g->find_value("y"), g->add_constant("k", blocked)}, {extra});
+  g->add_output(extra);
   EXPECT_THAT(std::string(model_bytes(*g).status().message()), HasSubstr("layout"));
   auto h = good(m);
   h->node(NodeId{0}).attributes.set("fused_with", std::string("something"));
