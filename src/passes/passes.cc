@@ -1,14 +1,49 @@
 #include "passes/passes.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "passes/engine/engine.h"
 
 namespace forethought {
+namespace passes {
 
-Status run_passes(Graph& graph, PassStage stage, const PassOptions&, Journal& journal) {
-  if (stage == PassStage::basic && journal.may_apply()) {
-    const size_t removed = graph.remove_dead();
+#define RULE(STAGE, NAME) const Rule& rule_##NAME();
+#include "passes/pipeline.inc"
+#undef RULE
+
+namespace {
+
+std::vector<const Rule*> rules_of(PassStage stage) {
+  std::vector<const Rule*> rules;
+#define RULE(STAGE, NAME) \
+  if (stage == PassStage::STAGE) rules.push_back(&rule_##NAME());
+#include "passes/pipeline.inc"
+#undef RULE
+  return rules;
+}
+
+// Nodes that nobody reads, bodies included.
+size_t remove_dead(Graph& graph) {
+  size_t removed = graph.remove_dead();
+  for (uint32_t i = 0; i < graph.node_capacity(); ++i)
+    for (auto& [attribute, body] : graph.node(NodeId{i}).bodies) removed += remove_dead(*body);
+  return removed;
+}
+
+}  // namespace
+}  // namespace passes
+
+Status run_passes(Graph& graph, PassStage stage, const PassOptions& options, Journal& journal) {
+  const bool disabled =
+      std::find(options.disabled.begin(), options.disabled.end(), "remove_dead") != options.disabled.end();
+  if (stage == PassStage::basic && !disabled && journal.may_apply()) {
+    const size_t removed = passes::remove_dead(graph);
     if (removed > 0) journal.applied("remove_dead", "graph", absl::StrCat(removed, " nodes that nobody reads"));
   }
+  int64_t budget = options.fold_budget;
+  RETURN_IF_ERROR(
+      passes::run_rules(graph, passes::rules_of(stage), options, stage != PassStage::basic, journal, budget));
   return validate(graph);
 }
 
