@@ -285,6 +285,62 @@ TEST(Import, FunctionDefaultsMissingInputsAndPassThrough) {
   EXPECT_EQ(g->node(g->producer(second.inputs[0])).attributes.get_float("alpha", 0), 0.5f);
 }
 
+TEST(Import, BodiesInsideFunctionsCaptureTheCallsValues) {
+  wire::Model m = model(17);
+  m.opsets.push_back({"local", 1});
+  std::vector<wire::Node> then_nodes;
+  then_nodes.push_back(node("LeakyRelu", {"u"}, {"t"}, attrs(ref("alpha", "slope", AttrType::kFloat))));
+  m.functions.push_back(
+      function("f", {"c", "x"}, {"y"},
+               nodes(node("Exp", {"x"}, {"u"}), node("If", {"c"}, {"y"},
+                                                     attrs(attr("then_branch", branch("t", std::move(then_nodes))),
+                                                           attr("else_branch", branch("x", {})))))));
+  m.functions[0].attributes = {"slope"};
+  m.graph.inputs.push_back(value("cond", DType::kBool));
+  m.graph.inputs.push_back(value("in", kF, {3}));
+  m.graph.nodes.push_back(call("f", {"cond", "in"}, {"out"}, attrs(attr("slope", 0.5f))));
+  m.graph.outputs.push_back(value("out", kF));
+  const auto g = good(m);
+  const GraphNode& n = g->node(g->producer(g->find_value("out")));
+  ASSERT_EQ(n.op.type, "If");
+  ASSERT_EQ(n.captures, 2);
+  EXPECT_EQ(g->value(n.inputs[1]).name, "out/u");
+  EXPECT_EQ(g->value(n.inputs[2]).name, "in");
+  const Graph& body = *n.bodies[0].second;
+  EXPECT_EQ(body.node(body.order()[0]).attributes.get_float("alpha", 0), 0.5f);
+}
+
+TEST(Import, LoopBodiesKeepFormalsBeforeCaptures) {
+  for (const int64_t ir : {3, 8}) {
+    Models t;
+    wire::Model m = model(11, ir);
+    wire::Graph body{.name = "body"};
+    body.inputs.push_back(value("i", DType::kInt64));
+    body.inputs.push_back(value("go", DType::kBool));
+    body.inputs.push_back(value("s", kF, {2}));
+    if (ir == 3) body.inputs.push_back(value("one", kF, {1}));  // an initializer, not a formal
+    body.initializers.push_back(t.tensor<float>("one", {1}, {1}));
+    body.nodes.push_back(node("Identity", {"go"}, {"go_on"}));
+    body.nodes.push_back(node("Add", {"s", "one"}, {"plus"}));
+    body.nodes.push_back(node("Mul", {"plus", "x"}, {"so"}));
+    body.outputs.push_back(value("go_on", DType::kBool));
+    body.outputs.push_back(value("so", kF, {2}));
+    m.graph.inputs.push_back(value("n", DType::kInt64));
+    m.graph.inputs.push_back(value("x", kF, {2}));
+    m.graph.nodes.push_back(node("Loop", {"n", "", "x"}, {"y"}, attrs(attr("body", std::move(body)))));
+    m.graph.outputs.push_back(value("y", kF));
+    const auto g = good(m);
+    const GraphNode& n = g->node(g->producer(g->find_value("y")));
+    EXPECT_EQ(n.formal_inputs(), 3);
+    EXPECT_FALSE(n.inputs[1].valid());
+    ASSERT_EQ(n.captures, 1);
+    ASSERT_EQ(n.bodies[0].second->inputs().size(), 4u);
+    EXPECT_EQ(n.bodies[0].second->value(n.bodies[0].second->inputs()[2]).name, "s");
+    EXPECT_EQ(n.bodies[0].second->value(n.bodies[0].second->inputs()[3]).name, "x");
+    EXPECT_EQ(g->value(g->find_value("y")).type, ValueType::tensor(kF));
+  }
+}
+
 TEST(Import, FunctionsKeepTheirOwnOpset) {
   wire::Model m = model(17);
   m.opsets.push_back({"local", 1});
