@@ -1,4 +1,5 @@
-// What the executor runs: the plan of one graph for one set of shapes, flattened to arrays. Immutable; made by session/.
+// What the executor runs: the plan of one graph for one set of shapes, flattened to arrays. Immutable; made by
+// session/.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,11 @@ enum class Base : uint8_t { none, slab, weight, input, output, side, object };
 
 struct ProgramValue {
   Base base = Base::none;
-  int32_t index = 0;       // which weight, input or output
-  int64_t offset = 0;      // in its base; of a view: in its root
-  int32_t root = -1;       // value whose side buffer or output this one is a view of; -1: none
+  int32_t index = 0;   // which weight, input or output
+  int64_t offset = 0;  // in its base; of a view: in its root
+  int32_t root = -1;   // value whose side buffer or output this one is a view of; -1: none
   DType dtype = DType::kUndefined;
-  bool known = false;      // dims are known now
+  bool known = false;  // dims are known now
   Dims dims;
   Layout layout;
   int64_t bytes = 0;
@@ -36,31 +37,31 @@ struct ProgramValue {
 };
 
 struct ProgramStep {
-  const Runnable* runnable = nullptr;         // null: a dynamic step, resolved when it runs
-  std::shared_ptr<const Runnable> keep;       // owns `runnable` if it is an instance
-  std::vector<int32_t> inputs, outputs;       // indices of values; -1: absent
-  std::vector<std::span<const std::byte>> packed;  // one an input
-  int64_t scratch_offset = 0;                 // in the slab
+  const Runnable* runnable = nullptr;                 // null: a dynamic step, resolved when it runs
+  std::shared_ptr<const Runnable> keep;               // owns `runnable` if it is an instance
+  std::vector<int32_t> inputs, outputs;               // indices of values; -1: absent
+  std::vector<std::span<const std::byte>> packed;     // one an input
+  int64_t scratch_offset = 0;                         // in the slab
   size_t scratch_shared = 0, scratch_per_worker = 0;  // each rounded to 64
-  uint32_t sized_at_run = 0;                  // bit per output
-  uint32_t escapes = 0;                       // bit per input
-  std::vector<Alias> aliases;                 // of dynamic steps: honoured by sharing the side buffer
-  std::vector<ProgramSource*> bodies;         // of control flow; owned by the session
-  std::vector<int64_t> body_slab_offset;      // where the body's planned slab lies in this slab; -1: from the side arena
+  uint32_t sized_at_run = 0;                          // bit per output
+  uint32_t escapes = 0;                               // bit per input
+  std::vector<Alias> aliases;                         // of dynamic steps: honoured by sharing the side buffer
+  std::vector<ProgramSource*> bodies;                 // of control flow; owned by the session
+  std::vector<int64_t> body_slab_offset;  // where the body's planned slab lies in this slab; -1: from the side arena
   std::vector<int64_t> body_slab_bytes;
-  std::vector<int32_t> release_after;         // side values and objects whose last use is this step
+  std::vector<int32_t> release_after;  // side values and objects whose last use is this step
   int32_t lane = 0;
   std::vector<int32_t> waits, signals;
-  int32_t node = -1;                          // for the resolver and for reports
-  std::string name;                           // "/layer1/conv (Conv)"
+  int32_t node = -1;  // for the resolver and for reports
+  std::string name;   // "/layer1/conv (Conv)"
 };
 
 // A step whose shapes, kernel or scratch are known only now. Called by the executor with the inputs in memory.
 struct ResolvedStep {
-  std::vector<Dims> output_dims;              // empty optional dims where sized at run
+  std::vector<Dims> output_dims;  // empty optional dims where sized at run
   std::vector<bool> output_known;
   std::vector<DType> output_dtypes;
-  KernelFacts facts;                          // facts.instance or the kernel itself
+  KernelFacts facts;  // facts.instance or the kernel itself
   const Runnable* runnable = nullptr;
 };
 class StepResolver {
@@ -72,22 +73,23 @@ class StepResolver {
 struct Program {
   std::vector<ProgramValue> values;
   std::vector<ProgramStep> steps;
-  std::vector<int32_t> inputs, outputs;       // values of the graph's inputs and outputs, in order
-  std::vector<Tensor> weights;                // by ProgramValue::index; aligned to their element size
+  std::vector<int32_t> inputs, outputs;  // values of the graph's inputs and outputs, in order
+  std::vector<Tensor> weights;           // by ProgramValue::index; aligned to their element size
   int64_t slab_bytes = 0;
   int32_t lanes = 1;
   int32_t notifications = 0;
-  StepResolver* resolver = nullptr;           // null if no step is dynamic
-  // An output that is a constant, an input, or another output again: filled by a copy (or shared object) after the steps.
+  StepResolver* resolver = nullptr;  // null if no step is dynamic
+  // An output that is a constant, an input, or another output again: filled by a copy (or shared object) after the
+  // steps.
   struct CopyOut {
-    int32_t output = 0;                       // position in `outputs`
-    int32_t from = 0;                         // value
+    int32_t output = 0;  // position in `outputs`
+    int32_t from = 0;    // value
   };
   std::vector<CopyOut> copies;
 };
 
-// Gives the program for a set of inputs: from a bounded cache with an exact key (dtypes and dims of every input, and the
-// contents of small host inputs that shape arithmetic reads), or planned anew. Thread safe.
+// Gives the program for a set of inputs: from a bounded cache with an exact key (dtypes and dims of every input, and
+// the contents of small host inputs that shape arithmetic reads), or planned anew. Thread safe.
 class ProgramSource {
  public:
   virtual ~ProgramSource() = default;

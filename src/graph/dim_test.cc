@@ -1,3 +1,4 @@
+// Dim: symbolic arithmetic, comparison and broadcasting of dims.
 #include "graph/dim.h"
 
 #include <gtest/gtest.h>

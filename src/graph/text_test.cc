@@ -1,3 +1,4 @@
+// The text form of graphs: it reads back to the same graph, and refuses what is no graph.
 #include "graph/text.h"
 
 #include <gtest/gtest.h>

@@ -60,11 +60,15 @@ StatusOr<Value> optional_value(std::string_view bytes, const BufferRef& owner, c
 StatusOr<Value> read(std::string_view bytes, const BufferRef& owner, const ValueType& type, int depth) {
   if (depth > kMaxDepth) return invalid("the value is nested too deep");
   switch (type.kind()) {
-    case ValueType::Kind::sequence: return sequence_value(bytes, owner, type, depth);
-    case ValueType::Kind::optional: return optional_value(bytes, owner, type, depth);
+    case ValueType::Kind::sequence:
+      return sequence_value(bytes, owner, type, depth);
+    case ValueType::Kind::optional:
+      return optional_value(bytes, owner, type, depth);
     case ValueType::Kind::tensor:
-    case ValueType::Kind::unknown: return tensor_value(bytes, owner);
-    default: return unsupported(absl::StrCat("values of type ", to_string(type), " cannot be read from a file"));
+    case ValueType::Kind::unknown:
+      return tensor_value(bytes, owner);
+    default:
+      return unsupported(absl::StrCat("values of type ", to_string(type), " cannot be read from a file"));
   }
 }
 
