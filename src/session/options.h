@@ -26,7 +26,7 @@ struct SessionOptions {
   bool allow_fallback = false;              // a requested provider that cannot load is a warning instead of an error
   int64_t memory_limit = 0;                 // bytes of everything the session maps; 0: none
   int plan_cache_capacity = 32;             // programs kept for shapes seen before
-  int64_t fold_budget = int64_t{64} << 20;  // bytes that constant folding may add to the model
+  int64_t fold_budget = int64_t{1} << 30;  // bytes that constant folding may add to the model
   int rewrite_limit = -1;                   // stop after so many applied rewrites (for bisection); -1: no limit
   std::vector<std::string> disabled_rewrites;
   std::map<std::string, int64_t> free_dimensions;  // symbolic dims bound to numbers, by name
@@ -37,9 +37,12 @@ struct SessionOptions {
   std::map<std::string, std::string> config;  // onnxruntime's session config entries, kept and shown
 };
 
+class StepSink;
+
 struct RunOptions {
   CancelFlag cancel;  // any thread may set it; the run ends within one step
   std::string tag;
+  StepSink* sink = nullptr;  // hears of every step (exec/profile.h); null: one branch a step
 };
 
 }  // namespace forethought

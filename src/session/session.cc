@@ -10,6 +10,7 @@
 #include "base/knobs.h"
 #include "exec/executor.h"
 #include "graph/schema/schema.h"
+#include "onnx/save/save.h"
 #include "threading/pool.h"
 
 namespace forethought {
@@ -78,6 +79,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   for (ValueId v : graph.inputs()) s->defaults_.push_back(graph.value(v).default_value);
   s->figures_.nodes_in_file = s->report_.stages.front().nodes_after;
   s->figures_.nodes = static_cast<int64_t>(graph.node_count_deep());
+  if (!options.optimized_model_path.empty())
+    RETURN_IF_ERROR(with_context(save_model(graph, options.optimized_model_path), "save the optimised model"));
   ASSIGN_OR_RETURN(s->prepared_, prepare_graph(std::move(result.graph), &s->weights_));
   s->instances_ = std::make_unique<InstanceCache>();
   s->pool_ = std::make_unique<Pool>(options.intra_op_threads > 0 ? options.intra_op_threads
@@ -188,7 +191,7 @@ Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outp
   }
   for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(check_input(i, inputs[i]));
   ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs));
-  RETURN_IF_ERROR(executor_->run(program, inputs, outputs, {options.cancel.raw(), nullptr}));
+  RETURN_IF_ERROR(executor_->run(program, inputs, outputs, {options.cancel.raw(), options.sink}));
   const double ms = now_ms() - start;
   std::lock_guard lock(mutex_);
   if (figures_.runs++ == 0) figures_.first_run_ms = ms;

@@ -1,0 +1,188 @@
+#include "tools/forethought/command.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "graph/text.h"
+
+namespace forethought {
+namespace {
+
+constexpr std::pair<const char*, OptimizationLevel> kLevels[] = {{"disabled", OptimizationLevel::disabled},
+                                                                 {"basic", OptimizationLevel::basic},
+                                                                 {"extended", OptimizationLevel::extended},
+                                                                 {"all", OptimizationLevel::all}};
+
+bool is_text(const std::string& path) { return path.ends_with(".txt") || path.ends_with(".graph"); }
+
+StatusOr<std::unique_ptr<Graph>> read_text(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) return not_found(absl::StrCat(path, " cannot be read"));
+  std::stringstream text;
+  text << in.rdbuf();
+  auto graph = graph_from_text(text.str());
+  if (!graph.ok()) return with_context(graph.status(), path);
+  return graph;
+}
+
+StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return invalid(absl::StrCat("'", text, "' is not of the form ", form));
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+StatusOr<int64_t> number(std::string_view text) {
+  int64_t v = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc() || end != text.data() + text.size() || v < 0)
+    return invalid(absl::StrCat("'", std::string(text), "' is no size"));
+  return v;
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& c, ModelArguments* a) {
+  c.add_option("model", a->path, "The model: an .onnx file, or a graph in text form (.txt, .graph)")->required();
+  c.add_option("--level", a->level, "Optimisation level: disabled, basic, extended, all")
+      ->check(CLI::IsMember({"disabled", "basic", "extended", "all"}))
+      ->capture_default_str();
+  c.add_option("--threads", a->threads, "Threads of a run, the caller's included; 0: one for each allowed core")
+      ->check(CLI::Range(0, 256));
+  c.add_option("--plan-mode", a->plan, "packed: one slab at planned offsets; off: a buffer for each value")
+      ->check(CLI::IsMember({"packed", "off"}))
+      ->capture_default_str();
+  c.add_option("--provider", a->providers, "Execution providers in order of priority; the CPU takes the rest");
+  c.add_flag("--allow-fallback", a->allow_fallback, "A provider that cannot load is a warning instead of an error");
+  c.add_option("--shape", a->shapes, "Dims of an input: NAME=1,3,224,224 (may be repeated)");
+  c.add_option("--dim", a->dimensions, "A number for a symbolic dim: SYMBOL=8 (may be repeated)");
+  c.add_option("--rewrite-limit", a->rewrite_limit,
+               "Stop after so many rewrites, to find the one that changes a result");
+  c.add_option("--without", a->without, "Name of a rewrite that is not to be tried (may be repeated)");
+}
+
+StatusOr<SessionOptions> session_options(const ModelArguments& a) {
+  SessionOptions o;
+  for (const auto& [name, level] : kLevels)
+    if (a.level == name) o.optimization_level = level;
+  o.intra_op_threads = a.threads;
+  o.plan = a.plan == "off" ? PlanMode::off : PlanMode::packed;
+  for (const std::string& p : a.providers) o.providers.push_back({p, {}});
+  o.allow_fallback = a.allow_fallback;
+  o.rewrite_limit = a.rewrite_limit;
+  o.disabled_rewrites = a.without;
+  for (const std::string& d : a.dimensions) {
+    ASSIGN_OR_RETURN(const auto pair, split(d, "SYMBOL=8"));
+    ASSIGN_OR_RETURN(o.free_dimensions[pair.first], number(pair.second));
+  }
+  return o;
+}
+
+StatusOr<std::unique_ptr<Session>> load_session(const ModelArguments& a, const SessionOptions& options) {
+  if (!is_text(a.path)) return Session::load(a.path, options);
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, read_text(a.path));
+  return Session::from_graph(std::move(graph), options);
+}
+
+StatusOr<PipelineResult> load_to_stage(const ModelArguments& a, const SessionOptions& options, Stage until) {
+  ModelSource source;
+  if (is_text(a.path)) {
+    ASSIGN_OR_RETURN(source.graph, read_text(a.path));
+  } else {
+    source.path = a.path;
+  }
+  return run_pipeline(std::move(source), options, until);
+}
+
+StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vector<NodeArg>& inputs) {
+  std::map<std::string, Dims> given;
+  for (const std::string& s : a.shapes) {
+    ASSIGN_OR_RETURN(const auto pair, split(s, "NAME=1,3,224,224"));
+    Dims& dims = given[pair.first];
+    std::string_view rest = pair.second;
+    while (!rest.empty()) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      ASSIGN_OR_RETURN(const int64_t d, number(rest.substr(0, comma)));
+      dims.push_back(d);
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+  }
+  std::vector<Dims> result;
+  for (const NodeArg& in : inputs) {
+    const auto it = given.find(in.name);
+    if (it != given.end()) {
+      result.push_back(it->second);
+      given.erase(it);
+      continue;
+    }
+    const auto numbers = in.shape.numbers();
+    if (in.type.is_tensor() && !numbers)
+      return invalid(absl::StrCat("input '", in.name, "' has the shape ", to_string(in.shape),
+                                  ": give its dims with --shape ", in.name,
+                                  "=…, or numbers for its symbols with --dim"));
+    result.push_back(numbers ? Dims(numbers->begin(), numbers->end()) : Dims());
+  }
+  if (!given.empty())
+    return invalid(absl::StrCat("--shape names '", given.begin()->first, "', which is no input of the model"));
+  return result;
+}
+
+StatusOr<Value> random_value(const NodeArg& input, const Dims& dims, uint64_t seed) {
+  if (!input.type.is_tensor())
+    return unsupported(absl::StrCat("input '", input.name, "' is ", to_string(input.type), ": give it as a file"));
+  ASSIGN_OR_RETURN(Tensor t, make_tensor(input.type.dtype(), dims));
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  const int64_t n = t.elements();
+  const bool filled = dispatch(t.dtype, NumberTypes{}, [&]<typename T>() {
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_integral_v<T>) {
+        t.as<T>()[i] = static_cast<T>(random() % 10);
+      } else if constexpr (std::is_same_v<T, double>) {
+        t.as<T>()[i] = normal(random);
+      } else {
+        t.as<T>()[i] = T(normal(random));
+      }
+    }
+  });
+  if (t.dtype == DType::kBool) {
+    for (int64_t i = 0; i < n; ++i) t.as<uint8_t>()[i] = random() & 1;
+  } else if (!filled) {
+    return unsupported(
+        absl::StrCat("random values of ", name(t.dtype), " cannot be made: give input '", input.name, "' as a file"));
+  }
+  return Value(std::move(t));
+}
+
+int fail(const Status& status, ExitCode code) {
+  progress("");
+  fmt::print(stderr, "forethought: {}\n", std::string(status.message()));
+  return code;
+}
+
+bool on_terminal() {
+  static const bool terminal = isatty(STDERR_FILENO) == 1;
+  return terminal;
+}
+
+void progress(const std::string& text) {
+  if (!on_terminal()) return;
+  fmt::print(stderr, "\r\x1b[K{}", text);
+  std::fflush(stderr);
+}
+
+std::string bytes_text(int64_t bytes) {
+  const double b = static_cast<double>(bytes);
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  if (bytes < (1 << 20)) return fmt::format("{:.1f} KiB", b / 1024);
+  if (bytes < (1 << 30)) return fmt::format("{:.2f} MiB", b / (1 << 20));
+  return fmt::format("{:.2f} GiB", b / (1 << 30));
+}
+
+}  // namespace forethought

@@ -1,0 +1,56 @@
+// What the subcommands share: options of a model, exit codes, reading shapes and inputs.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "session/session.h"
+
+namespace forethought {
+
+// Exit codes, as --help tells them.
+enum ExitCode { kOk = 0, kDifferent = 1, kUsage = 2, kBadInput = 3, kRunFailed = 4 };
+
+struct ModelArguments {
+  std::string path;
+  std::string level = "all";
+  std::string plan = "packed";
+  int threads = 0;
+  std::vector<std::string> providers;
+  bool allow_fallback = false;
+  std::vector<std::string> shapes;      // NAME=1,3,48,320
+  std::vector<std::string> dimensions;  // SYMBOL=8
+  int rewrite_limit = -1;
+  std::vector<std::string> without;  // rewrites that are not tried
+};
+
+// Adds the model and the options that every subcommand has.
+void add_model_options(CLI::App& command, ModelArguments* a);
+StatusOr<SessionOptions> session_options(const ModelArguments& a);
+// Loads .onnx, or a graph in text form (.txt, .graph).
+StatusOr<std::unique_ptr<Session>> load_session(const ModelArguments& a, const SessionOptions& options);
+StatusOr<PipelineResult> load_to_stage(const ModelArguments& a, const SessionOptions& options, Stage until);
+
+// The dims of every input: from --shape, else from the model. An input whose dims neither gives is an error that says
+// which option to use.
+StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vector<NodeArg>& inputs);
+// Random values: floats normal, integers 0 to 9, bools; the same for the same seed.
+StatusOr<Value> random_value(const NodeArg& input, const Dims& dims, uint64_t seed);
+
+int fail(const Status& status, ExitCode code);  // prints the error; returns the code
+bool on_terminal();                             // whether progress may be drawn on standard error
+void progress(const std::string& text);         // draws over the last one; nothing without a terminal
+std::string bytes_text(int64_t bytes);          // "12.3 MiB"
+
+// Each adds its subcommand; the callback leaves the exit code in `*code`.
+void add_run(CLI::App& app, int* code);
+void add_info(CLI::App& app, int* code);
+void add_dump(CLI::App& app, int* code);
+void add_plan(CLI::App& app, int* code);
+void add_stages(CLI::App& app, int* code);
+void add_check(CLI::App& app, int* code);
+void add_bench(CLI::App& app, int* code);
+
+}  // namespace forethought

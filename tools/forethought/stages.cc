@@ -1,0 +1,77 @@
+// forethought stages: the way from the file to the plan: times, node counts, claims, rewrites.
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/forethought/command.h"
+
+namespace forethought {
+namespace {
+
+struct StagesArguments {
+  ModelArguments model;
+  bool json = false, journal = false, claims = false;
+};
+
+nlohmann::json as_json(const PipelineReport& r) {
+  nlohmann::json j;
+  for (const StageRecord& s : r.stages)
+    j["stages"].push_back({{"stage", name(s.stage)},
+                           {"ms", s.ms},
+                           {"nodes_before", s.nodes_before},
+                           {"nodes_after", s.nodes_after},
+                           {"note", s.note}});
+  for (const NodePlacement& p : r.partition.placements)
+    j["claims"].push_back(
+        {{"node", p.node}, {"operator", p.op}, {"provider", p.provider}, {"reason", p.reason}, {"refused", p.refused}});
+  for (const JournalEntry& e : r.journal)
+    j["journal"].push_back(
+        {{"number", e.number}, {"rule", e.rule}, {"place", e.place}, {"applied", e.applied}, {"reason", e.reason}});
+  return j;
+}
+
+int run(const StagesArguments& a) {
+  auto options = session_options(a.model);
+  if (!options.ok()) return fail(options.status(), kUsage);
+  auto loaded = load_to_stage(a.model, *options, Stage::layout);
+  if (!loaded.ok()) return fail(loaded.status(), kBadInput);
+  const PipelineReport& r = loaded->report;
+  if (a.json) {
+    fmt::print("{}\n", as_json(r).dump(2));
+    return kOk;
+  }
+  fmt::print("{:<10} {:>9} {:>8} {:>8}\n", "stage", "ms", "before", "after");
+  for (const StageRecord& s : r.stages)
+    fmt::print("{:<10} {:>9.3f} {:>8} {:>8}  {}\n", name(s.stage), s.ms, s.nodes_before, s.nodes_after, s.note);
+  std::map<std::string, int> per_provider, applied, declined;
+  for (const NodePlacement& p : r.partition.placements) ++per_provider[p.provider];
+  for (const auto& [provider, n] : per_provider) fmt::print("{} runs {} nodes\n", provider, n);
+  for (const JournalEntry& e : r.journal) ++(e.applied ? applied : declined)[e.rule];
+  for (const auto& [rule, n] : applied) fmt::print("applied  {:>6}  {}\n", n, rule);
+  for (const auto& [rule, n] : declined) fmt::print("declined {:>6}  {}\n", n, rule);
+  if (a.claims)
+    for (const NodePlacement& p : r.partition.placements) {
+      fmt::print("{} ({}): {}: {}\n", p.node, p.op, p.provider, p.reason);
+      for (const auto& [provider, reason] : p.refused) fmt::print("    not {}: {}\n", provider, reason);
+    }
+  if (a.journal)
+    for (const JournalEntry& e : r.journal)
+      fmt::print("{} {} @ {}: {}{}\n", e.applied ? fmt::format("#{}", e.number) : "-", e.rule, e.place,
+                 e.applied ? "applied" : "declined", e.reason.empty() ? "" : ": " + e.reason);
+  return kOk;
+}
+
+}  // namespace
+
+void add_stages(CLI::App& app, int* code) {
+  auto* a = new StagesArguments;
+  CLI::App* c =
+      app.add_subcommand("stages", "Each stage from file to plan: time, nodes, claims of the providers, rewrites");
+  add_model_options(*c, &a->model);
+  c->add_flag("--journal", a->journal, "Every attempt of a rewrite, with the reason of each that was declined");
+  c->add_flag("--claims", a->claims, "Every node's provider, and why others did not take it");
+  c->add_flag("--json", a->json, "All of it as JSON");
+  c->callback([a, code] { *code = run(*a); });
+}
+
+}  // namespace forethought
