@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/checked.h"
+#include "kernels/gemm/sgemm.h"
 #include "kernels/movement/transpose_2d.h"
 
 namespace forethought::kernels {
@@ -37,6 +38,11 @@ std::array<int64_t, 3> three(const WindowDims& dims, int64_t fill) {
 }
 
 int64_t product(const std::array<int64_t, 3>& a) { return a[0] * a[1] * a[2]; }
+
+// oneDNN's comparing activations turn NaN into a number. We apply those ourselves, to a share that is still in cache.
+bool loses_nan(Activation a) {
+  return a == Activation::relu || a == Activation::leaky_relu || a == Activation::clip || a == Activation::hard_sigmoid;
+}
 
 // oneDNN's generated code addresses with 32-bit offsets.
 bool fits(int64_t elements) { return elements < (int64_t{1} << 29); }
@@ -152,7 +158,7 @@ StatusOr<std::shared_ptr<const DirectConv>> DirectConv::make(Isa isa, const Conv
   key.pads_end = three(w.pads_end, 0);
   key.bias = options.bias;
   key.sum = options.sum;
-  key.epilogue = options.epilogue;
+  if (!loses_nan(options.epilogue.activation)) key.epilogue = options.epilogue;
   c->in_volume_ = product(c->in_);
   c->out_volume_ = product(key.out);
   if (c->in_volume_ < 1 || c->out_volume_ < 1) return unsupported("an empty image");
@@ -303,6 +309,8 @@ Status DirectConv::run(int64_t unit, const float* x, const float* w, const float
   }
   const auto& primitive = blocks == part_blocks_ ? whole_ : tail_;
   RETURN_IF_ERROR(primitive->run(src, w + out_at * per_output, bias ? bias + out_at : nullptr, dst, worker));
+  if (loses_nan(options_.epilogue.activation))
+    sgemm_finish(isa_, {1, 1, {nullptr, 0, 0}, options_.epilogue}, dst, elements, 0, 1, 0, elements);
   if (!options_.dest_blocked) {
     for (int64_t k = 0; k < blocks; ++k)
       transpose_2d(isa_, Element::w4, dst + k * b * out_volume_, b, y + plain_at + k * b * out_volume_, out_volume_,

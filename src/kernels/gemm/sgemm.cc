@@ -148,6 +148,11 @@ V apply(D d, const Epilogue& e, V v) {
       const V r = hn::IfThenElse(hn::Lt(v, low), low, v);
       return hn::IfThenElse(hn::Gt(r, high), high, r);
     }
+    case Activation::hard_sigmoid: {
+      const V r = hn::MulAdd(hn::Set(d, e.alpha), v, hn::Set(d, e.beta)), one = hn::Set(d, 1.0f);
+      const V low = hn::IfThenElse(hn::Lt(r, hn::Zero(d)), hn::Zero(d), r);
+      return hn::IfThenElse(hn::Gt(low, one), one, low);
+    }
     default:
       return v;
   }
@@ -175,7 +180,8 @@ void finish_impl(const Finish& f, float* c, int64_t c_stride, int64_t row_begin,
       row[j] = f.alpha * row[j] + (zr ? f.beta * zr[j * z.col_stride] : 0.0f);
     }
     const Activation a = f.epilogue.activation;
-    const bool done = a == Activation::relu || a == Activation::leaky_relu || a == Activation::clip;
+    const bool done =
+        a == Activation::relu || a == Activation::leaky_relu || a == Activation::clip || a == Activation::hard_sigmoid;
     const int64_t from = done ? scalar_from : col_begin;
     activate(f.epilogue, row + from, col_end - from);
   }

@@ -199,6 +199,23 @@ TEST(FusedConv, AddsTheResidualBeforeTheActivation) {
       }
 }
 
+TEST(FusedConv, KeepsNaNThroughEveryActivation) {
+  std::vector<float> x(16 * 9, 1.0f);
+  x[4] = NAN;
+  for (const char* activation :
+       {"", "Relu", "LeakyRelu", "Clip", "Elu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid"}) {
+    const auto r = run_case({.op = "FusedConv",
+                             .inputs = {tensor_of<float>({1, 16, 3, 3}, x), random(DType::kFloat, {16, 16, 1, 1}, 2)},
+                             .attributes = attributes({{"activation", std::string(activation)}}),
+                             .domain = "forethought",
+                             .constants = 2});
+    ASSERT_TRUE(r.ok()) << r.status();
+    const auto y = output_of<float>(*r);
+    EXPECT_TRUE(std::isnan(y[4])) << activation << ": " << y[4] << " from " << r->facts.kernel;
+    EXPECT_FALSE(std::isnan(y[3])) << activation;
+  }
+}
+
 TEST(Conv, SaysWhatItChose) {
   const auto f64 = run_case(
       {.op = "Conv", .inputs = {random(DType::kDouble, {1, 4, 5, 5}, 1), random(DType::kDouble, {4, 4, 3, 3}, 2)}});
