@@ -53,15 +53,15 @@ def human_bytes(n: int) -> str:
 
 
 def summary_lines(facts: dict) -> list[str]:
-    """What the session decided, as lines of text."""
+    """What the session decided, as lines of text; `facts` is what its summary() returns."""
     return [
-        f"nodes            {facts['nodes_in_model']} in the file, {facts['nodes_after_passes']} after passes",
+        f"nodes            {facts['nodes_in_file']} in the file, {facts['nodes']} after passes",
         f"lanes            {facts['lanes']}",
-        f"naive            {human_bytes(facts['naive_bytes'])}",
-        f"lower bound      {human_bytes(facts['lower_bound_bytes'])}",
-        f"peak             {human_bytes(facts['peak_bytes'])}",
-        f"weights mapped   {human_bytes(facts['weights_mapped_bytes'])}",
-        f"weights packed   {human_bytes(facts['weights_packed_bytes'])}",
+        f"naive            {human_bytes(facts['naive'])}",
+        f"lower bound      {human_bytes(facts['lower_bound'])}",
+        f"peak             {human_bytes(facts['peak'])}",
+        f"weights mapped   {human_bytes(facts['weights_mapped'])}",
+        f"weights packed   {human_bytes(facts['weights_packed'])}",
     ]
 
 
