@@ -3,6 +3,7 @@ import dataclasses
 import pathlib
 import sys
 
+import unpack_models
 from suites import Suite
 
 TIERED_ROOMS = ["kernels", "ops"]  # their unit tests run once in each instruction tier that the machine has
@@ -99,6 +100,22 @@ def conformance_suites(scope: Scope) -> list[Suite]:
     return found
 
 
+def model_suites(scope: Scope) -> list[Suite]:
+    """The pack of real models with stored outputs, at every level; the pack is no part of the tree and may be absent."""
+    pack = scope.root.parent / "shared" / "models"
+    folder = scope.root / "build" / "models"
+    source = scope.root / "tests" / "conformance"
+    if scope.preset != "release" or not any(source.glob("*.cc")):
+        return []
+    names = [f"models {level}" for level in ("disabled", "basic", "extended", "all")]
+    wanted = [name for name in names if scope.wants(name)]
+    if wanted and pack.is_dir():
+        unpack_models.unpack(pack, folder)
+    return [program(scope, name, scope.build / "tests" / "conformance",
+                    [str(folder), "--expected", str(source / "models.txt"), "--level", name.split()[1]], "summary",
+                    absent="" if pack.is_dir() else "no ../shared/models here") for name in wanted]
+
+
 def python_suites(scope: Scope) -> list[Suite]:
     found = []
     for folder in ("tools", "python", "tests", "demo"):
@@ -143,5 +160,5 @@ def lint_suites(scope: Scope) -> list[Suite]:
 
 def collect(scope: Scope) -> list[Suite]:
     """All suites of the scope, the long ones first so that they overlap with the rest."""
-    kinds = (fuzz_suites, conformance_suites, python_suites, lint_suites, unit_suites)
+    kinds = (fuzz_suites, conformance_suites, model_suites, python_suites, lint_suites, unit_suites)
     return [suite for kind in kinds for suite in kind(scope)]

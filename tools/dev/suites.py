@@ -20,6 +20,7 @@ class Suite:
     env: dict[str, str] = dataclasses.field(default_factory=dict)
     timeout: float = 900  # seconds after which the suite is ended and counted as failed
     missing: str = ""  # why the suite cannot run, if it cannot: it then counts as one failure
+    absent: str = ""  # why the suite has nothing to run here: it then counts as one skipped test
     may_be_empty: bool = False  # with a filter a suite may have nothing to run
 
 
@@ -44,6 +45,9 @@ def run(suite: Suite, report_dir: pathlib.Path) -> Result:
     result = Result(suite.name)
     if suite.missing:
         return result.fail(suite.name, suite.missing)
+    if suite.absent:
+        result.skipped, result.note = 1, suite.absent
+        return result
     report = report_dir / (re.sub(r"[^\w.-]", "_", suite.name) + ".report")
     report.unlink(missing_ok=True)
     argv = [arg.replace("{report}", str(report)) for arg in suite.argv]

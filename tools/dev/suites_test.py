@@ -76,6 +76,24 @@ def test_a_program_that_was_not_built_fails(tmp_path):
     assert counts(suites.run(suite, tmp_path)) == (0, 1, 0)
 
 
+def test_what_is_absent_counts_as_skipped(tmp_path):
+    assert counts(suites.run(script("exit(1)", "exit", absent="no models here"), tmp_path)) == (0, 0, 1)
+
+
+def test_models_are_unpacked_once(tmp_path):
+    import lzma
+    import unpack_models
+    for name, data in (("a/model.onnx", b"A"), ("b/model.onnx.xz", lzma.compress(b"B")), ("c/other", b"")):
+        (tmp_path / "pack" / name).parent.mkdir(parents=True)
+        (tmp_path / "pack" / name).write_bytes(data)
+    (tmp_path / "pack" / "b" / "case_0").mkdir()
+    for _ in range(2):
+        assert unpack_models.unpack(tmp_path / "pack", tmp_path / "out") == 2
+    assert (tmp_path / "out/a/model.onnx").read_bytes() == b"A"
+    assert (tmp_path / "out/b/model.onnx").read_bytes() == b"B"
+    assert (tmp_path / "out/b/case_0").is_dir() and not (tmp_path / "out/b/model.onnx.xz").exists()
+
+
 def test_a_report_of_an_earlier_run_is_not_read(tmp_path):
     suites.run(script(WRITE_GTEST, "gtest"), tmp_path)
     assert counts(suites.run(script("pass", "gtest"), tmp_path)) == (0, 1, 0)
