@@ -1,0 +1,63 @@
+"""Forethought, an inference runtime for ONNX models, with the names and behaviour of the onnxruntime package.
+
+    import forethought
+    session = forethought.InferenceSession("model.onnx")
+    results = session.run(None, {"input": array})
+"""
+from forethought import _core
+from forethought._errors import (DeviceReset, EngineError, EPFail, Fail, ForethoughtError, InvalidArgument,
+                                 InvalidGraph, InvalidProtobuf, ModelLoadCanceled, ModelLoaded,
+                                 ModelRequiresCompilation, NoModel, NoSuchFile, NotFound, NotImplemented,  # noqa: A004
+                                 RuntimeException)
+from forethought._options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
+from forethought._session import InferenceSession, ModelMetadata, NodeArg, get_available_providers
+from forethought._values import IOBinding, OrtDevice, OrtValue
+
+__version__ = _core.version
+
+
+def get_all_providers() -> list[str]:
+    """The execution providers that this version knows."""
+    return get_available_providers()
+
+
+def get_device() -> str:
+    """What this build computes on."""
+    return "CPU"
+
+
+def get_version_string() -> str:
+    """The version."""
+    return __version__
+
+
+def get_build_info() -> str:
+    """Version and kind of this build."""
+    return f"Forethought {__version__}"
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Which messages the process logs: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
+    if severity not in range(5):
+        raise RuntimeError(f"the severity is 0 (verbose) to 4 (fatal), not {severity}")
+    _core.set_log_severity(severity)
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Kept for compatibility: messages have severities only."""
+    if not isinstance(verbosity, int):
+        raise TypeError(f"the verbosity is a number, not {type(verbosity).__name__}")
+
+
+def set_seed(seed: int) -> None:
+    """Kept for compatibility: no operator of this version draws random numbers."""
+    if not isinstance(seed, int):
+        raise TypeError(f"the seed is a number, not {type(seed).__name__}")
+
+
+def enable_telemetry_events() -> None:
+    """Kept for compatibility: there is no telemetry."""
+
+
+def disable_telemetry_events() -> None:
+    """Kept for compatibility: there is no telemetry."""

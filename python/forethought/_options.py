@@ -1,0 +1,177 @@
+"""Options of sessions and of runs, with onnxruntime's names and values."""
+import enum
+import os
+
+from forethought import _core
+
+
+class GraphOptimizationLevel(enum.IntEnum):
+    """How much the graph is rewritten at load."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(enum.IntEnum):
+    """Kept for compatibility: the plan decides how steps run."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+class ExecutionOrder(enum.IntEnum):
+    """Kept for compatibility: the planner decides the order."""
+
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+    MEMORY_EFFICIENT = 2
+
+
+def _typed(name: str, kind: type, default, doc: str) -> property:
+    """A property that takes only values of `kind`."""
+    slot = "_" + name
+
+    def read(self):
+        return getattr(self, slot, default)
+
+    def write(self, value):
+        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if not fits:
+            raise TypeError(f"{type(self).__name__}.{name} wants {kind.__name__}, not {type(value).__name__}")
+        setattr(self, slot, value)
+
+    return property(read, write, doc=doc)
+
+
+class _ConfigEntries:
+    """String settings by key."""
+
+    def __init__(self):
+        self._config: dict[str, str] = {}
+
+    def _add(self, key: str, value: str) -> None:
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError("config entries are pairs of str")
+        self._config[key] = value
+
+    def _get(self, key: str) -> str:
+        if key not in self._config:
+            raise RuntimeError(f"{type(self).__name__} does not have configuration with key: {key}")
+        return self._config[key]
+
+
+class SessionOptions(_ConfigEntries):
+    """What a session is made with. A session takes a copy of it."""
+
+    graph_optimization_level = _typed(
+        "graph_optimization_level", GraphOptimizationLevel, GraphOptimizationLevel.ORT_ENABLE_ALL,
+        "How much the graph is rewritten.")
+    intra_op_num_threads = _typed("intra_op_num_threads", int, 0, "Threads of a run; 0: one for each core available.")
+    inter_op_num_threads = _typed("inter_op_num_threads", int, 0, "Kept; steps of one run do not overlap.")
+    execution_mode = _typed("execution_mode", ExecutionMode, ExecutionMode.ORT_SEQUENTIAL, "Kept; the plan decides.")
+    execution_order = _typed("execution_order", ExecutionOrder, ExecutionOrder.DEFAULT, "Kept; the planner decides.")
+    enable_mem_pattern = _typed("enable_mem_pattern", bool, True, "False: a buffer for each value, nothing packed.")
+    enable_mem_reuse = _typed("enable_mem_reuse", bool, True, "The same as enable_mem_pattern: both must be true to pack.")
+    enable_cpu_mem_arena = _typed("enable_cpu_mem_arena", bool, True, "Kept; the slab of a plan is always pooled.")
+    enable_profiling = _typed("enable_profiling", bool, False, "Not supported by sessions from Python: it is refused.")
+    profile_file_prefix = _typed("profile_file_prefix", str, "forethought_profile_", "Kept.")
+    log_severity_level = _typed("log_severity_level", int, -1, "0 verbose to 4 fatal; -1: as the process is set.")
+    log_verbosity_level = _typed("log_verbosity_level", int, 0, "Kept.")
+    logid = _typed("logid", str, "", "Kept.")
+    use_deterministic_compute = _typed("use_deterministic_compute", bool, False, "Kept; results are always so.")
+    use_per_session_threads = _typed("use_per_session_threads", bool, True, "Kept; each session has its threads.")
+    memory_limit = _typed("memory_limit", int, 0, "Ours: bytes that the session's buffers may take; 0: no limit.")
+    plan_cache_capacity = _typed("plan_cache_capacity", int, 32, "Ours: plans kept for input shapes seen before.")
+
+    def __init__(self):
+        super().__init__()
+        self._optimized_model_filepath = ""
+        self._free_dimensions: dict[str, int] = {}
+        self._providers: list[tuple[str, dict[str, str]]] = []
+
+    @property
+    def optimized_model_filepath(self) -> str:
+        """Where the graph is saved after the passes; empty: nowhere."""
+        return self._optimized_model_filepath
+
+    @optimized_model_filepath.setter
+    def optimized_model_filepath(self, path) -> None:
+        self._optimized_model_filepath = os.fspath(path)
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Sets an entry; the session keeps and shows them."""
+        self._add(key, value)
+
+    def get_session_config_entry(self, key: str) -> str:
+        """The entry, or a RuntimeError."""
+        return self._get(key)
+
+    def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
+        """Binds the symbolic dimension `name` to a number."""
+        if not isinstance(name, str) or not isinstance(value, int):
+            raise TypeError("a free dimension is a name and a number")
+        self._free_dimensions[name] = value
+
+    def add_provider(self, name: str, options: dict[str, str]) -> None:
+        """Adds an execution provider, in order of priority."""
+        self._providers.append((name, dict(options)))
+
+    def has_providers(self) -> bool:
+        """True after add_provider."""
+        return bool(self._providers)
+
+    def _core_options(self, providers, allow_fallback: bool) -> "_core.Options":
+        if self.enable_profiling:
+            from forethought._errors import NotImplemented as Unsupported
+            raise Unsupported("enable_profiling: sessions record no profile yet; use the command `forethought bench`")
+        o = _core.Options()
+        level = int(self.graph_optimization_level)
+        o.optimization_level = 99 if level == GraphOptimizationLevel.ORT_ENABLE_LAYOUT else level
+        o.plan_packed = self.enable_mem_pattern and self.enable_mem_reuse
+        o.intra_op_threads = max(0, self.intra_op_num_threads)
+        o.allow_fallback = allow_fallback
+        o.memory_limit = self.memory_limit
+        o.plan_cache_capacity = self.plan_cache_capacity
+        o.free_dimensions = self._free_dimensions
+        o.optimized_model_path = self._optimized_model_filepath
+        o.external_data_folder = self._config.get("session.model_external_initializers_file_folder_path", "")
+        o.config = self._config
+        for name, options in providers or self._providers:
+            o.add_provider(name, options)
+        return o
+
+
+class RunOptions(_ConfigEntries):
+    """What one run is made with."""
+
+    log_severity_level = _typed("log_severity_level", int, -1, "Kept.")
+    log_verbosity_level = _typed("log_verbosity_level", int, 0, "Kept.")
+    logid = _typed("logid", str, "", "Kept.")
+    only_execute_path_to_fetches = _typed("only_execute_path_to_fetches", bool, False, "Kept.")
+
+    def __init__(self):
+        super().__init__()
+        self._cancel = _core.CancelFlag()
+
+    @property
+    def terminate(self) -> bool:
+        """True asks the runs with these options to stop, from any thread."""
+        return self._cancel.cancelled()
+
+    @terminate.setter
+    def terminate(self, stop: bool) -> None:
+        if stop:
+            self._cancel.cancel()
+        else:
+            self._cancel.reset()
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Sets an entry."""
+        self._add(key, value)
+
+    def get_run_config_entry(self, key: str) -> str:
+        """The entry, or a RuntimeError."""
+        return self._get(key)

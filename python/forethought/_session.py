@@ -1,0 +1,213 @@
+"""InferenceSession: a model, loaded, rewritten and planned once, then run; with onnxruntime's names and behaviour."""
+import collections.abc
+import copy
+import json
+import os
+import warnings
+
+from forethought import _core
+from forethought._errors import InvalidArgument
+from forethought._options import RunOptions, SessionOptions
+from forethought._values import IOBinding, OrtValue
+
+_PROVIDERS = ["CPUExecutionProvider"]
+_NEVER = _core.CancelFlag()
+
+
+def get_available_providers() -> list[str]:
+    """The execution providers of this build, best first."""
+    return list(_PROVIDERS)
+
+
+class NodeArg:
+    """An input or output as the model declares it; a dim is a number, a name, or None if nothing is known."""
+
+    __slots__ = ("name", "type", "shape")
+
+    def __init__(self, name: str, type: str, shape: list):  # noqa: A002 (onnxruntime's name)
+        self.name, self.type, self.shape = name, type, shape
+
+    def __repr__(self) -> str:
+        return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
+
+
+class ModelMetadata:
+    """What the model's file says about itself."""
+
+    def __init__(self, facts: dict):
+        self.producer_name: str = facts["producer_name"]
+        self.producer_version: str = facts["producer_version"]
+        self.graph_name: str = facts["graph_name"]
+        self.domain: str = facts["domain"]
+        self.description: str = facts["description"]
+        self.graph_description: str = ""
+        self.version: int = facts["version"]
+        self.ir_version: int = facts["ir_version"]
+        self.opsets: dict[str, int] = facts["opsets"]
+        self.custom_metadata_map: dict[str, str] = facts["custom_metadata_map"]
+
+
+def _normalize_providers(providers, provider_options) -> list[tuple[str, dict[str, str]]]:
+    """Pairs of name and options, in order, from onnxruntime's ways of writing them."""
+    if providers is None:
+        return []
+    if isinstance(providers, str) or not isinstance(providers, collections.abc.Sequence):
+        raise ValueError("'providers' should be a sequence.")
+    pairs = []
+    if provider_options is not None:
+        if not isinstance(provider_options, collections.abc.Sequence):
+            raise ValueError("'provider_options' should be a sequence.")
+        if len(providers) != len(provider_options):
+            raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+        if not all(isinstance(p, str) for p in providers):
+            raise ValueError("Only string values for 'providers' are supported if 'provider_options' is given.")
+        if not all(isinstance(o, dict) for o in provider_options):
+            raise ValueError("'provider_options' values must be dicts.")
+        pairs = list(zip(providers, provider_options))
+    else:
+        for p in providers:
+            if isinstance(p, str):
+                pairs.append((p, {}))
+            elif isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) and isinstance(p[1], dict):
+                pairs.append(p)
+            else:
+                raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
+    unique: dict[str, dict[str, str]] = {}
+    for name, options in pairs:
+        if name in unique:
+            warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.", stacklevel=4)
+            continue
+        unique[name] = {str(k): str(v) for k, v in options.items()}
+    return list(unique.items())
+
+
+class InferenceSession:
+    """A model that is ready to run. Any number of threads may run it at once.
+
+    `path_or_bytes` is a file's path or the bytes of a model. A provider that is not there is an error, unless
+    `allow_fallback=True` is given (ours): then it is warned of, and the CPU does the work.
+    """
+
+    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, **kwargs):
+        unknown = set(kwargs) - {"allow_fallback", "enable_fallback", "disabled_optimizers", "read_config_from_model"}
+        if unknown:
+            raise TypeError(f"InferenceSession has no argument {', '.join(map(repr, sorted(unknown)))}")
+        if not isinstance(path_or_bytes, (str, os.PathLike, bytes, bytearray, memoryview)):
+            raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        self._sess_options = SessionOptions() if sess_options is None else copy.deepcopy(sess_options)
+        pairs = _normalize_providers(providers, provider_options)
+        options = self._sess_options._core_options(pairs, bool(kwargs.get("allow_fallback", False)))
+        options.disabled_rewrites = list(kwargs.get("disabled_optimizers") or [])
+        if isinstance(path_or_bytes, (str, os.PathLike)):
+            self._core = _core.load_path(os.fspath(path_or_bytes), options)
+        else:
+            self._core = _core.load_bytes(bytes(path_or_bytes), options)
+        self._provider_options = {name: dict(pairs).get(name, {}) for name in self._core.providers()}
+        args = self._core.inputs()
+        self._inputs = [NodeArg(*a[:3]) for a in args if not a[3]]
+        self._overridable = [NodeArg(*a[:3]) for a in args if a[3]]
+        self._outputs = [NodeArg(*a[:3]) for a in self._core.outputs()]
+        self._required = {a.name for a in self._inputs if not a.type.startswith("optional")}
+
+    # --- what the model says
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs that must be fed."""
+        return self._inputs
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs."""
+        return self._outputs
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The inputs that have a default in the model."""
+        return self._overridable
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the file says about itself."""
+        return ModelMetadata(self._core.metadata())
+
+    def get_session_options(self) -> SessionOptions:
+        """The options that the session was made with."""
+        return self._sess_options
+
+    def get_providers(self) -> list[str]:
+        """The execution providers, in order of priority."""
+        return self._core.providers()
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """The options of each provider."""
+        return self._provider_options
+
+    # --- running
+
+    def _check_feed(self, input_feed) -> None:
+        missing = self._required - input_feed.keys()
+        if missing:
+            names = [a.name for a in self._inputs if a.name in missing]
+            raise ValueError(f"Required inputs ({names}) are missing from input feed ({list(input_feed)}).")
+
+    def _cancel(self, run_options):
+        if run_options is None:
+            return _NEVER
+        if not isinstance(run_options, RunOptions):
+            raise TypeError(f"run_options wants RunOptions, not {type(run_options).__name__}")
+        return run_options._cancel
+
+    def run(self, output_names, input_feed, run_options=None) -> list:
+        """Runs once: {name: array} in, the named outputs (all, if no names are given) out.
+
+        Contiguous arrays of the right type are read where they are. A result is an array over memory of the runtime,
+        which the array keeps; or a list for a sequence, an array of str for strings, None for an absent optional.
+        """
+        self._check_feed(input_feed)
+        feed = {k: v._held if isinstance(v, OrtValue) else v for k, v in input_feed.items()}
+        return self._core.run(output_names or (), feed, self._cancel(run_options))
+
+    def run_with_ort_values(self, output_names, input_dict_ort_values, run_options=None) -> list[OrtValue]:
+        """The same with OrtValues in and out."""
+        self._check_feed(input_dict_ort_values)
+        feed = {k: v._held for k, v in input_dict_ort_values.items()}
+        return [OrtValue(h) for h in self._core.run_values(output_names or (), feed, [], self._cancel(run_options))]
+
+    def io_binding(self) -> IOBinding:
+        """An empty binding of this session."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options=None) -> None:
+        """Runs once with bound inputs and outputs."""
+        if iobinding._session is not self:
+            raise ValueError("IOBinding must be used with the session that created it.")
+        self._check_feed(iobinding._inputs)
+        iobinding._run(self._core, self._cancel(run_options))
+
+    # --- what the runtime decided (ours)
+
+    def summary(self) -> dict:
+        """Nodes, bytes, times and counts of the session so far."""
+        return self._core.summary()
+
+    def stages(self) -> dict:
+        """The stages from file to plan, the journal of rewrites, and why each node runs where it runs."""
+        return self._core.stages()
+
+    def _shapes(self, input_shapes) -> list[list[int]]:
+        """One shape an input of the core, from {name: shape} and what the model declares."""
+        given = dict(input_shapes or {})
+        shapes = []
+        for name, _, declared, _ in self._core.inputs():
+            shape = list(given.pop(name, declared))
+            if not all(isinstance(d, int) for d in shape):
+                raise InvalidArgument(f"the shape {shape} of input '{name}' is not fixed: give one in input_shapes")
+            shapes.append(shape)
+        if given:
+            raise InvalidArgument(f"the model has no input {', '.join(map(repr, given))}")
+        return shapes
+
+    def plan(self, input_shapes=None) -> dict:
+        """The memory plan for {name: shape}; where the model declares numbers, they need not be given."""
+        return json.loads(self._core.plan(self._shapes(input_shapes), True))
+
+    def plan_text(self, input_shapes=None) -> str:
+        """The memory plan as text for people."""
+        return self._core.plan(self._shapes(input_shapes), False)

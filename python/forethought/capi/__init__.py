@@ -1,0 +1,1 @@
+"""Where code written for onnxruntime looks for its exceptions."""

@@ -1,0 +1,269 @@
+// Conversion between NumPy arrays (through the array interface, with no NumPy headers) and Values.
+#include "convert.h"
+
+#include <cstring>
+#include <string>
+
+#include "errors.h"
+
+namespace forethought::python {
+namespace {
+
+// NumPy's documented C struct behind __array_struct__.
+struct ArrayInterface {
+  int two;
+  int nd;
+  char typekind;
+  int itemsize;
+  int flags;
+  Py_intptr_t* shape;
+  Py_intptr_t* strides;
+  void* data;
+  PyObject* descr;
+};
+constexpr int kContiguous = 0x1, kAligned = 0x100, kNativeOrder = 0x200;
+
+// References that live as long as the process.
+struct Numpy {
+  nb::object ndarray, array, generic;
+  nb::list dtypes;        // by DType; None where NumPy has no such type
+  nb::dict dtype_number;  // dtype → DType
+  nb::object object_dtype;
+};
+Numpy* numpy = nullptr;
+
+// Memory of an output, as the base of an array.
+struct Lease {
+  Tensor tensor;
+};
+
+int lease_buffer(PyObject* self, Py_buffer* view, int flags) {
+  static char nothing;
+  Lease* lease = nb::inst_ptr<Lease>(nb::handle(self));
+  void* data = lease->tensor.data ? lease->tensor.data : &nothing;
+  return PyBuffer_FillInfo(view, self, data, lease->tensor.bytes(), 0, flags);
+}
+PyType_Slot lease_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(lease_buffer)}, {0, nullptr}};
+
+std::string type_name_of(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
+
+std::string_view text_of(nb::handle item) {
+  if (PyUnicode_Check(item.ptr())) {
+    Py_ssize_t n = 0;
+    const char* s = PyUnicode_AsUTF8AndSize(item.ptr(), &n);
+    if (!s) throw nb::python_error();
+    return {s, static_cast<size_t>(n)};
+  }
+  if (PyBytes_Check(item.ptr())) {
+    return {PyBytes_AS_STRING(item.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(item.ptr()))};
+  }
+  raise_named("InvalidArgument",
+              "a string tensor holds a " + type_name_of(item) + "; its elements must be str or bytes");
+}
+
+Dims dims_of(nb::handle array) {
+  Dims dims;
+  for (nb::handle d : nb::tuple(array.attr("shape"))) dims.push_back(nb::cast<int64_t>(d));
+  return dims;
+}
+
+Tensor string_tensor(nb::handle array) {
+  Tensor t = check(make_tensor(DType::kString, dims_of(array)), During::run);
+  nb::object items = array.attr("ravel")().attr("tolist")();
+  std::string* out = t.as<std::string>();
+  for (nb::handle item : items) *out++ = text_of(item);
+  return t;
+}
+
+// NumPy (ml_dtypes) keeps one sub-byte element a byte, ONNX packs them from the low bits up.
+Tensor packed_tensor(DType dtype, const Dims& dims, const uint8_t* bytes) {
+  Tensor t = check(make_tensor(dtype, dims), During::run);
+  const int bits = bit_width(dtype), per_byte = 8 / bits;
+  const uint8_t mask = static_cast<uint8_t>((1 << bits) - 1);
+  for (int64_t i = 0, n = t.elements(); i < n; ++i)
+    t.as<uint8_t>()[i / per_byte] |= static_cast<uint8_t>((bytes[i] & mask) << (i % per_byte * bits));
+  return t;
+}
+
+Tensor unpacked_tensor(const Tensor& t) {
+  const int bits = bit_width(t.dtype), per_byte = 8 / bits;
+  const bool is_signed = t.dtype == DType::kInt4 || t.dtype == DType::kInt2;
+  Tensor out = check(make_tensor(DType::kUint8, t.dims), During::run);
+  for (int64_t i = 0, n = t.elements(); i < n; ++i) {
+    const uint8_t raw = static_cast<uint8_t>(t.as<uint8_t>()[i / per_byte] >> (i % per_byte * bits)) &
+                        static_cast<uint8_t>((1 << bits) - 1);
+    const bool negative = is_signed && (raw >> (bits - 1)) != 0;
+    out.as<uint8_t>()[i] = negative ? static_cast<uint8_t>(raw - (1 << bits)) : raw;
+  }
+  return out;
+}
+
+Value tensor_from_array(nb::object array, Feeding* feeding) {
+  nb::object dtype = array.attr("dtype");
+  DType type = dtype_of_numpy(dtype);
+  if (type == DType::kUndefined) {
+    nb::object native = dtype.attr("newbyteorder")("=");
+    type = dtype_of_numpy(native);
+    if (type == DType::kUndefined)
+      raise_named("InvalidArgument",
+                  "arrays of NumPy's type " + nb::cast<std::string>(nb::str(dtype)) + " have no ONNX type");
+  }
+  if (type == DType::kString) return string_tensor(array);
+  nb::object interface = array.attr("__array_struct__");
+  auto read = [&] { return static_cast<const ArrayInterface*>(PyCapsule_GetPointer(interface.ptr(), nullptr)); };
+  const ArrayInterface* a = read();
+  constexpr int kWanted = kContiguous | kAligned | kNativeOrder;
+  if (a && (a->flags & kWanted) != kWanted) {
+    array = numpy->array(array, nb::arg("dtype") = numpy->dtypes[static_cast<size_t>(type)], nb::arg("order") = "C",
+                         nb::arg("copy") = true);
+    interface = array.attr("__array_struct__");
+    a = read();
+    ++feeding->copies;
+    feeding->copied_bytes += nb::cast<int64_t>(array.attr("nbytes"));
+  }
+  if (!a) throw nb::python_error();
+  Tensor t;
+  t.dtype = type;
+  t.dims.assign(a->shape, a->shape + a->nd);
+  if (bit_width(type) < 8) return packed_tensor(type, t.dims, static_cast<const uint8_t*>(a->data));
+  t.data = a->data;
+  feeding->keep.push_back(std::move(array));
+  return t;
+}
+
+Value sequence_from(nb::handle object, const ValueType& element, Feeding* feeding) {
+  auto sequence = std::make_shared<Sequence>();
+  sequence->element = element;
+  for (nb::handle item : object) sequence->items.push_back(from_python(item, element, feeding));
+  return Value(std::shared_ptr<const Sequence>(std::move(sequence)));
+}
+
+nb::object array_over(Tensor t) {
+  nb::list shape;
+  for (int64_t d : t.dims) shape.append(d);
+  nb::object dtype = nb::object(numpy->dtypes[static_cast<size_t>(t.dtype)]);
+  if (bit_width(t.dtype) < 8) t = unpacked_tensor(t);
+  nb::object lease = nb::cast(Lease{std::move(t)});
+  return numpy->ndarray(nb::tuple(shape), dtype, lease);
+}
+
+nb::object strings_to_python(const Tensor& t) {
+  nb::list items, shape;
+  for (const std::string& s : t.strings()) {
+    // Strings of ONNX are UTF-8 by promise only.
+    items.append(nb::steal(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "surrogateescape")));
+  }
+  for (int64_t d : t.dims) shape.append(d);
+  return numpy->array(items, nb::arg("dtype") = numpy->object_dtype).attr("reshape")(nb::tuple(shape));
+}
+
+nb::object map_to_python(const MapValue& map) {
+  nb::object values = to_python(map.values).attr("tolist")();
+  nb::dict out;
+  size_t i = 0;
+  for (nb::handle v : values) {
+    if (map.key == DType::kString) {
+      out[nb::str(map.string_keys[i].data(), map.string_keys[i].size())] = v;
+    } else {
+      out[nb::int_(map.int_keys[i])] = v;
+    }
+    ++i;
+  }
+  return out;
+}
+
+bool is_owned(const Value& value) {
+  if (value.is_tensor()) return static_cast<bool>(value.tensor().owner) || !value.tensor().data;
+  if (const Sequence* s = value.sequence()) {
+    for (const Value& item : s->items)
+      if (!is_owned(item)) return false;
+  }
+  return true;
+}
+
+Tensor copy_of(const Tensor& t) {
+  Tensor copy = check(make_tensor(t.dtype, t.dims), During::run);
+  if (t.dtype == DType::kString) {
+    std::copy(t.strings().begin(), t.strings().end(), copy.as<std::string>());
+  } else if (t.bytes() > 0) {
+    std::memcpy(copy.data, t.data, static_cast<size_t>(t.bytes()));
+  }
+  return copy;
+}
+
+}  // namespace
+
+void init_convert(nb::module_& module) {
+  nb::class_<Lease>(module, "Lease", nb::type_slots(lease_slots),
+                    "Memory of a result, kept as long as an array needs it.");
+  nb::module_ np = nb::module_::import_("numpy");
+  nb::module_ types = nb::module_::import_("forethought._dtypes");
+  numpy = new Numpy{np.attr("ndarray"),
+                    np.attr("array"),
+                    np.attr("generic"),
+                    nb::cast<nb::list>(types.attr("BY_NUMBER")),
+                    nb::cast<nb::dict>(types.attr("NUMBER_OF")),
+                    np.attr("dtype")("O")};
+}
+
+DType dtype_of_numpy(nb::handle dtype) {
+  PyObject* number = PyDict_GetItemWithError(numpy->dtype_number.ptr(), dtype.ptr());
+  if (number) return static_cast<DType>(PyLong_AsLong(number));
+  if (PyErr_Occurred()) throw nb::python_error();
+  const auto kind = nb::cast<std::string>(dtype.attr("kind"));
+  return kind == "U" || kind == "S" || kind == "O" ? DType::kString : DType::kUndefined;
+}
+
+Value from_python(nb::handle object, const ValueType& want, Feeding* feeding) {
+  if (object.is_none()) return {};
+  HeldValue* held = nullptr;
+  if (nb::try_cast(object, held) && held) {
+    if (held->keep.is_valid()) feeding->keep.push_back(held->keep);
+    return held->value;
+  }
+  if (want.kind() == ValueType::Kind::optional) return from_python(object, *want.inner(), feeding);
+  const bool is_list = PyList_Check(object.ptr()) || PyTuple_Check(object.ptr());
+  if (want.kind() == ValueType::Kind::sequence) {
+    if (!is_list)
+      raise_named("InvalidArgument", to_string(want) + " is wanted: a list; what came is a " + type_name_of(object));
+    return sequence_from(object, *want.inner(), feeding);
+  }
+  if (nb::isinstance(object, numpy->ndarray)) return tensor_from_array(nb::borrow(object), feeding);
+  if (want.kind() == ValueType::Kind::map || want.kind() == ValueType::Kind::sparse_tensor)
+    raise_named("NotImplemented", to_string(want) + " cannot be fed from Python yet");
+  if (is_list || nb::isinstance(object, numpy->generic)) {
+    nb::object dtype = want.is_tensor() && is_list ? nb::object(numpy->dtypes[static_cast<size_t>(want.dtype())])
+                                                   : nb::object(nb::none());
+    return tensor_from_array(numpy->array(object, dtype), feeding);
+  }
+  const std::string message = "Unable to handle object of type <class '" + type_name_of(object) + "'>";
+  PyErr_SetString(PyExc_RuntimeError, message.c_str());
+  throw nb::python_error();
+}
+
+nb::object to_python(const Value& value) {
+  if (value.is_none()) return nb::none();
+  if (value.is_tensor()) {
+    const Tensor& t = value.tensor();
+    if (t.dtype == DType::kString) return strings_to_python(t);
+    return array_over(is_owned(value) ? t : copy_of(t));
+  }
+  if (const Sequence* s = value.sequence()) {
+    nb::list out;
+    for (const Value& item : s->items) out.append(to_python(item));
+    return out;
+  }
+  if (const MapValue* map = value.map()) return map_to_python(*map);
+  raise_named("NotImplemented", "sparse tensors cannot be given to Python yet");
+}
+
+Value owned(const Value& value) {
+  if (is_owned(value)) return value;
+  if (value.is_tensor()) return copy_of(value.tensor());
+  auto sequence = std::make_shared<Sequence>();
+  sequence->element = value.sequence()->element;
+  for (const Value& item : value.sequence()->items) sequence->items.push_back(owned(item));
+  return Value(std::shared_ptr<const Sequence>(std::move(sequence)));
+}
+
+}  // namespace forethought::python

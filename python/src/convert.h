@@ -1,0 +1,44 @@
+// Python objects as Values and back: arrays are borrowed on the way in and leased on the way out.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <vector>
+
+#include "tensor/value.h"
+
+namespace forethought::python {
+
+namespace nb = nanobind;
+
+// A value that Python holds (the core of OrtValue). `keep` is the array whose memory the value borrows, if it does.
+struct HeldValue {
+  Value value;
+  nb::object keep;
+};
+
+// What from_python did on the way.
+struct Feeding {
+  std::vector<nb::object> keep;  // arrays that the values borrow from; to be dropped with the lock held
+  int64_t copies = 0;            // arrays that could not be borrowed as they were
+  int64_t copied_bytes = 0;
+};
+
+// Reads numpy's types from forethought/_dtypes.py; once, when the module is made.
+void init_convert(nb::module_& module);
+
+// `object` (array, NumPy scalar, list, HeldValue, None) as a value for something declared as `want`, which may be
+// unknown. The value borrows from the arrays in `feeding->keep`. Throws Python exceptions.
+Value from_python(nb::handle object, const ValueType& want, Feeding* feeding);
+
+// The value as array, list, dict or None. Arrays look at the value's memory, which they keep; what the value only
+// borrows is copied.
+nb::object to_python(const Value& value);
+
+// The value with all memory its own: what is borrowed is copied.
+Value owned(const Value& value);
+
+// The dtype that numpy calls `dtype` (a dtype object); kUndefined if ONNX has no such type.
+DType dtype_of_numpy(nb::handle dtype);
+
+}  // namespace forethought::python

@@ -1,0 +1,404 @@
+// The module forethought._core: sessions, values and options, for the Python files of the package to build upon.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "base/log.h"
+#include "convert.h"
+#include "errors.h"
+#include "plan/report.h"
+#include "session/session.h"
+
+namespace nb = nanobind;
+
+namespace forethought::python {
+namespace {
+
+// Keeps a Python object for the core, which may drop it on any thread.
+struct PythonOwner {
+  PyObject* object;
+  explicit PythonOwner(nb::handle h) : object(h.inc_ref().ptr()) {}
+  PythonOwner(PythonOwner&& o) noexcept : object(std::exchange(o.object, nullptr)) {}
+  ~PythonOwner() {
+    if (!object || !Py_IsInitialized()) return;
+    nb::gil_scoped_acquire lock;
+    Py_DECREF(object);
+  }
+};
+
+struct PythonSession {
+  std::unique_ptr<Session> session;
+  std::atomic<int64_t> input_copies{0}, input_copied_bytes{0};
+};
+
+std::string_view view_of(nb::handle text) {
+  Py_ssize_t n = 0;
+  const char* s = PyUnicode_AsUTF8AndSize(text.ptr(), &n);
+  if (!s) throw nb::python_error();
+  return {s, static_cast<size_t>(n)};
+}
+
+const ValueType& type_of_input(const Session& session, std::string_view name) {
+  static const ValueType unknown;
+  for (const NodeArg& a : session.inputs())
+    if (a.name == name) return a.type;
+  return unknown;
+}
+
+// One run from Python: what was fed, what comes out, and what must live until the arrays are made.
+struct Call {
+  Feeding feeding;
+  absl::InlinedVector<NamedValue, 4> feeds;
+  absl::InlinedVector<std::string_view, 4> names;
+  absl::InlinedVector<Value, 4> outputs;
+};
+
+void feed(PythonSession& self, nb::dict inputs, Call* call) {
+  for (auto [name, object] : inputs) {
+    const std::string_view text = view_of(name);
+    const ValueType& type = type_of_input(*self.session, text);
+    call->feeds.push_back({text, from_python(object, type, &call->feeding)});
+  }
+  self.input_copies += call->feeding.copies;
+  self.input_copied_bytes += call->feeding.copied_bytes;
+}
+
+void ask(const Session& session, nb::handle names, Call* call) {
+  for (nb::handle name : names) call->names.push_back(view_of(name));
+  call->outputs.resize(call->names.empty() ? session.outputs().size() : call->names.size());
+}
+
+void execute(PythonSession& self, Call* call, const CancelFlag& cancel) {
+  RunOptions options;
+  options.cancel = cancel;
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = self.session->run({call->feeds.data(), call->feeds.size()}, {call->names.data(), call->names.size()},
+                               {call->outputs.data(), call->outputs.size()}, options);
+  }
+  check(status, During::run);
+}
+
+nb::list run(PythonSession& self, nb::handle names, nb::dict inputs, const CancelFlag& cancel) {
+  Call call;
+  ask(*self.session, names, &call);
+  feed(self, inputs, &call);
+  execute(self, &call, cancel);
+  nb::list out;
+  for (const Value& v : call.outputs) out.append(to_python(v));
+  return out;
+}
+
+// `bound[i]` is None or the value into whose memory output i goes.
+nb::list run_values(PythonSession& self, nb::handle names, nb::dict inputs, nb::list bound, const CancelFlag& cancel) {
+  Call call;
+  ask(*self.session, names, &call);
+  feed(self, inputs, &call);
+  for (size_t i = 0; i < bound.size() && i < call.outputs.size(); ++i)
+    if (!bound[i].is_none()) call.outputs[i] = nb::cast<const HeldValue&>(bound[i]).value;
+  execute(self, &call, cancel);
+  nb::list out;
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    const bool in_place = i < bound.size() && !bound[i].is_none();
+    out.append(in_place ? nb::object(bound[i]) : nb::cast(HeldValue{owned(call.outputs[i]), {}}));
+  }
+  return out;
+}
+
+// The caller (Python) owns it.
+PythonSession* finish_load(StatusOr<std::unique_ptr<Session>> loaded) {
+  auto self = std::make_unique<PythonSession>();
+  self->session = check(std::move(loaded), During::load);
+  return self.release();
+}
+
+PythonSession* load_path(const std::string& path, const SessionOptions& options) {
+  StatusOr<std::unique_ptr<Session>> loaded;
+  {
+    nb::gil_scoped_release release;
+    loaded = Session::load(path, options);
+  }
+  return finish_load(std::move(loaded));
+}
+
+PythonSession* load_bytes(nb::bytes model, const SessionOptions& options) {
+  StatusOr<std::unique_ptr<Session>> loaded;
+  const std::string_view bytes(model.c_str(), model.size());
+  BufferRef owner = hold(PythonOwner(model));
+  {
+    nb::gil_scoped_release release;
+    loaded = Session::load_bytes(bytes, std::move(owner), options);
+  }
+  return finish_load(std::move(loaded));
+}
+
+// (name, type, shape, has_default): dims are numbers, names or None, as the model declares them.
+nb::list describe(const std::vector<NodeArg>& args) {
+  nb::list out;
+  for (const NodeArg& a : args) {
+    nb::list shape;
+    for (const Dim& d : a.shape.dims) {
+      if (d.is_known()) {
+        shape.append(d.value());
+      } else if (d.is_symbolic()) {
+        shape.append(nb::str(to_string(d).c_str()));
+      } else {
+        shape.append(nb::none());
+      }
+    }
+    out.append(nb::make_tuple(a.name, to_string(a.type), shape, a.has_default));
+  }
+  return out;
+}
+
+nb::dict metadata(const PythonSession& self) {
+  const ModelInfo& info = self.session->info();
+  nb::dict custom, opsets, out;
+  for (const auto& [key, value] : info.metadata) custom[nb::str(key.c_str())] = nb::str(value.c_str());
+  for (const OpsetImport& o : info.opsets) opsets[nb::str(o.domain.c_str())] = o.version;
+  out["custom_metadata_map"] = custom;
+  out["opsets"] = opsets;
+  out["ir_version"] = info.ir_version;
+  out["producer_name"] = info.producer_name;
+  out["producer_version"] = info.producer_version;
+  out["domain"] = info.domain;
+  out["description"] = info.doc_string;
+  out["graph_name"] = info.graph_name;
+  out["version"] = info.model_version;
+  return out;
+}
+
+nb::dict summary(const PythonSession& self) {
+  const SessionSummary s = self.session->summary();
+  nb::dict out;
+  out["nodes_in_model"] = s.nodes_in_file;
+  out["nodes_after_passes"] = s.nodes;
+  out["lanes"] = s.lanes;
+  out["planned_at_load"] = s.planned;
+  out["naive_bytes"] = s.naive;
+  out["lower_bound_bytes"] = s.lower_bound;
+  out["peak_bytes"] = s.peak;
+  out["weights_mapped_bytes"] = s.weights_mapped;
+  out["weights_packed_bytes"] = s.weights_packed;
+  out["weights_copied_bytes"] = s.weights_copied;
+  out["load_ms"] = s.load_ms;
+  out["first_run_ms"] = s.first_run_ms;
+  out["last_run_ms"] = s.last_run_ms;
+  out["runs"] = s.runs;
+  out["plans_found"] = s.plans.hits;
+  out["plans_made"] = s.plans.misses;
+  out["plans_evicted"] = s.plans.evicted;
+  out["input_copies"] = self.input_copies.load();
+  out["input_copied_bytes"] = self.input_copied_bytes.load();
+  return out;
+}
+
+nb::dict stages(const PythonSession& self) {
+  const PipelineReport& report = self.session->report();
+  nb::list records, journal, placements;
+  for (const StageRecord& r : report.stages) {
+    nb::dict d;
+    d["stage"] = name(r.stage);
+    d["ms"] = r.ms;
+    d["nodes_before"] = r.nodes_before;
+    d["nodes_after"] = r.nodes_after;
+    d["note"] = r.note;
+    records.append(d);
+  }
+  for (const JournalEntry& e : report.journal) {
+    nb::dict d;
+    d["number"] = e.number;
+    d["rule"] = e.rule;
+    d["place"] = e.place;
+    d["applied"] = e.applied;
+    d["reason"] = e.reason;
+    journal.append(d);
+  }
+  for (const NodePlacement& p : report.partition.placements) {
+    nb::dict d, refused;
+    for (const auto& [provider, reason] : p.refused) refused[nb::str(provider.c_str())] = nb::str(reason.c_str());
+    d["node"] = p.node;
+    d["operator"] = p.op;
+    d["provider"] = p.provider;
+    d["reason"] = p.reason;
+    d["refused"] = refused;
+    placements.append(d);
+  }
+  nb::dict out;
+  out["stages"] = records;
+  out["journal"] = journal;
+  out["placements"] = placements;
+  return out;
+}
+
+// shapes: one list of numbers an input, in the order of the model (those with defaults included); or empty.
+std::string plan(const PythonSession& self, const std::vector<std::vector<int64_t>>& shapes, bool json) {
+  std::vector<Dims> dims;
+  for (const auto& s : shapes) dims.emplace_back(s.begin(), s.end());
+  StatusOr<std::shared_ptr<const CompiledProgram>> compiled;
+  {
+    nb::gil_scoped_release release;
+    compiled = self.session->plan_for(dims);
+  }
+  const auto program = check(std::move(compiled), During::run);
+  return json ? to_json(program->problem, program->plan) : to_text(program->problem, program->plan);
+}
+
+const Tensor& tensor_in(const HeldValue& self) {
+  if (self.value.is_tensor()) return self.value.tensor();
+  raise_named("Fail", "this OrtValue holds no tensor");
+}
+
+std::string data_type(const HeldValue& self) {
+  if (self.value.is_tensor()) return to_string(ValueType::tensor(self.value.tensor().dtype));
+  if (const Sequence* s = self.value.sequence()) return to_string(ValueType::sequence(s->element));
+  raise_named("Fail", "this OrtValue holds nothing");
+}
+
+nb::object value_to_python(const HeldValue& self) {
+  if (self.keep.is_valid() && self.value.is_tensor() && bit_width(self.value.tensor().dtype) != 0) return self.keep;
+  return to_python(self.value);
+}
+
+HeldValue value_from_python(nb::handle object) {
+  Feeding feeding;
+  ValueType type;
+  if (PyList_Check(object.ptr())) type = ValueType::sequence(ValueType{});
+  HeldValue out;
+  out.value = from_python(object, type, &feeding);
+  if (out.value.is_tensor() && feeding.keep.size() == 1) {
+    out.keep = feeding.keep[0];
+    return out;
+  }
+  out.value = owned(out.value);
+  if (const Sequence* s = out.value.sequence(); s && !s->items.empty() && s->items[0].is_tensor()) {
+    auto typed = std::make_shared<Sequence>(*s);
+    typed->element = ValueType::tensor(s->items[0].tensor().dtype);
+    out.value = Value(std::shared_ptr<const Sequence>(std::move(typed)));
+  }
+  return out;
+}
+
+HeldValue value_of_shape(const std::vector<int64_t>& shape, int dtype) {
+  if (!is_valid_dtype(dtype)) raise_named("InvalidArgument", "there is no ONNX element type " + std::to_string(dtype));
+  return {check(make_tensor(static_cast<DType>(dtype), shape), During::run), {}};
+}
+
+// A tensor over memory that the caller keeps.
+HeldValue value_at(uintptr_t pointer, const std::vector<int64_t>& shape, int dtype) {
+  if (!is_valid_dtype(dtype) || bit_width(static_cast<DType>(dtype)) == 0)
+    raise_named("InvalidArgument", "memory cannot be bound as ONNX element type " + std::to_string(dtype));
+  if (!element_count(shape)) raise_named("InvalidArgument", "impossible shape " + to_string(shape));
+  Tensor t;
+  t.dtype = static_cast<DType>(dtype);
+  t.dims.assign(shape.begin(), shape.end());
+  t.data = reinterpret_cast<void*>(pointer);
+  return {std::move(t), {}};
+}
+
+void update_inplace(HeldValue& self, nb::handle array) {
+  Tensor to = tensor_in(self);
+  Feeding feeding;
+  const Value from = from_python(array, ValueType::tensor(to.dtype), &feeding);
+  if (!from.is_tensor() || from.tensor().dtype != to.dtype || from.tensor().dims != to.dims)
+    raise_named("InvalidArgument", "update_inplace wants an array of the same type and shape as the OrtValue: " +
+                                       data_type(self) + to_string(to.dims));
+  if (to.dtype == DType::kString) {
+    std::copy(from.tensor().strings().begin(), from.tensor().strings().end(), to.as<std::string>());
+  } else if (to.bytes() > 0) {
+    std::memmove(to.data, from.tensor().data, static_cast<size_t>(to.bytes()));
+  }
+}
+
+void bind_options(nb::module_& m) {
+  nb::class_<CancelFlag>(m, "CancelFlag", "Asks runs to stop.")
+      .def(nb::init<>())
+      .def("cancel", &CancelFlag::cancel)
+      .def("reset", &CancelFlag::reset)
+      .def("cancelled", &CancelFlag::cancelled);
+  nb::class_<SessionOptions>(m, "Options", "What a session is made with.")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "optimization_level", [](const SessionOptions& o) { return static_cast<int>(o.optimization_level); },
+          [](SessionOptions& o, int level) { o.optimization_level = static_cast<OptimizationLevel>(level); })
+      .def_prop_rw(
+          "plan_packed", [](const SessionOptions& o) { return o.plan == PlanMode::packed; },
+          [](SessionOptions& o, bool packed) { o.plan = packed ? PlanMode::packed : PlanMode::off; })
+      .def("add_provider",
+           [](SessionOptions& o, std::string name, std::map<std::string, std::string> options) {
+             o.providers.push_back({name, options});
+           })
+      .def_rw("intra_op_threads", &SessionOptions::intra_op_threads)
+      .def_rw("allow_fallback", &SessionOptions::allow_fallback)
+      .def_rw("memory_limit", &SessionOptions::memory_limit)
+      .def_rw("plan_cache_capacity", &SessionOptions::plan_cache_capacity)
+      .def_rw("fold_budget", &SessionOptions::fold_budget)
+      .def_rw("rewrite_limit", &SessionOptions::rewrite_limit)
+      .def_rw("disabled_rewrites", &SessionOptions::disabled_rewrites)
+      .def_rw("free_dimensions", &SessionOptions::free_dimensions)
+      .def_rw("optimized_model_path", &SessionOptions::optimized_model_path)
+      .def_rw("external_data_folder", &SessionOptions::external_data_folder)
+      .def_rw("validate_plans", &SessionOptions::validate_plans)
+      .def_rw("profiling", &SessionOptions::profiling)
+      .def_rw("config", &SessionOptions::config);
+}
+
+void bind_values(nb::module_& m) {
+  nb::class_<HeldValue>(m, "HeldValue", "A value that Python holds.")
+      .def("shape",
+           [](const HeldValue& v) {
+             const Tensor& t = tensor_in(v);
+             return std::vector<int64_t>(t.dims.begin(), t.dims.end());
+           })
+      .def("data_type", &data_type)
+      .def("element_type", [](const HeldValue& v) { return static_cast<int>(tensor_in(v).dtype); })
+      .def("data_ptr", [](const HeldValue& v) { return reinterpret_cast<uintptr_t>(tensor_in(v).data); })
+      .def("bytes", [](const HeldValue& v) { return tensor_in(v).bytes(); })
+      .def("is_tensor", [](const HeldValue& v) { return v.value.is_tensor(); })
+      .def("is_sequence", [](const HeldValue& v) { return v.value.sequence() != nullptr; })
+      .def("is_sparse", [](const HeldValue& v) { return v.value.sparse() != nullptr; })
+      .def("has_value", [](const HeldValue& v) { return !v.value.is_none(); })
+      .def("to_python", &value_to_python)
+      .def("update_inplace", &update_inplace, nb::arg("array").none());
+  m.def("value_from_python", &value_from_python, nb::arg("object").none());
+  m.def("value_of_shape", &value_of_shape);
+  m.def("value_at", &value_at);
+}
+
+void bind_session(nb::module_& m) {
+  nb::class_<PythonSession>(m, "Session", "A model that is ready to run.")
+      .def("run", &run)
+      .def("run_values", &run_values)
+      .def("inputs", [](const PythonSession& s) { return describe(s.session->inputs()); })
+      .def("outputs", [](const PythonSession& s) { return describe(s.session->outputs()); })
+      .def("providers", [](const PythonSession& s) { return s.session->providers(); })
+      .def("metadata", &metadata)
+      .def("summary", &summary)
+      .def("stages", &stages)
+      .def("plan", &plan);
+  m.def("load_path", &load_path);
+  m.def("load_bytes", &load_bytes);
+}
+
+}  // namespace
+}  // namespace forethought::python
+
+NB_MODULE(_core, m) {
+  using namespace forethought;
+  using namespace forethought::python;
+  m.attr("version") = FORETHOUGHT_VERSION;
+  init_convert(m);
+  bind_options(m);
+  bind_values(m);
+  bind_session(m);
+  m.def("set_log_severity", [](int severity) { set_log_severity(static_cast<Severity>(severity)); });
+  m.def("log_severity", [] { return static_cast<int>(log_severity()); });
+}

@@ -1,0 +1,40 @@
+// Which exception stands for which status.
+#include "errors.h"
+
+#include <string>
+
+namespace nb = nanobind;
+
+namespace forethought::python {
+namespace {
+
+const char* exception_for(const Status& status, During during) {
+  const bool loading = during == During::load;
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return loading ? "InvalidGraph" : "InvalidArgument";
+    case absl::StatusCode::kNotFound:
+      return loading ? "NoSuchFile" : "InvalidArgument";
+    case absl::StatusCode::kUnimplemented:
+      return "NotImplemented";
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kInternal:
+      return "RuntimeException";
+    default:
+      return "Fail";
+  }
+}
+
+}  // namespace
+
+void raise_named(const char* name, std::string_view message) {
+  nb::object type = nb::module_::import_("forethought._errors").attr(name);
+  PyErr_SetObject(type.ptr(), nb::str(message.data(), message.size()).ptr());
+  throw nb::python_error();
+}
+
+void raise(const Status& status, During during) {
+  raise_named(exception_for(status, during), {status.message().data(), status.message().size()});
+}
+
+}  // namespace forethought::python
