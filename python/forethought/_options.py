@@ -76,8 +76,8 @@ class SessionOptions(_ConfigEntries):
     enable_mem_pattern = _typed("enable_mem_pattern", bool, True, "False: a buffer for each value, nothing packed.")
     enable_mem_reuse = _typed("enable_mem_reuse", bool, True, "The same as enable_mem_pattern: both must be true to pack.")
     enable_cpu_mem_arena = _typed("enable_cpu_mem_arena", bool, True, "Kept; the slab of a plan is always pooled.")
-    enable_profiling = _typed("enable_profiling", bool, False, "Not supported by sessions from Python: it is refused.")
-    profile_file_prefix = _typed("profile_file_prefix", str, "forethought_profile_", "Kept.")
+    enable_profiling = _typed("enable_profiling", bool, False, "Record the time of each step; see end_profiling.")
+    profile_file_prefix = _typed("profile_file_prefix", str, "forethought_profile_", "How the profile's file name begins.")
     log_severity_level = _typed("log_severity_level", int, -1, "0 verbose to 4 fatal; -1: as the process is set.")
     log_verbosity_level = _typed("log_verbosity_level", int, 0, "Kept.")
     logid = _typed("logid", str, "", "Kept.")
@@ -124,9 +124,6 @@ class SessionOptions(_ConfigEntries):
         return bool(self._providers)
 
     def _core_options(self, providers, allow_fallback: bool) -> "_core.Options":
-        if self.enable_profiling:
-            from forethought._errors import NotImplemented as Unsupported
-            raise Unsupported("enable_profiling: sessions record no profile yet; use the command `forethought bench`")
         o = _core.Options()
         level = int(self.graph_optimization_level)
         o.optimization_level = 99 if level == GraphOptimizationLevel.ORT_ENABLE_LAYOUT else level
@@ -138,6 +135,7 @@ class SessionOptions(_ConfigEntries):
         o.free_dimensions = self._free_dimensions
         o.optimized_model_path = self._optimized_model_filepath
         o.external_data_folder = self._config.get("session.model_external_initializers_file_folder_path", "")
+        o.profiling = self.enable_profiling
         o.config = self._config
         for name, options in providers or self._providers:
             o.add_provider(name, options)

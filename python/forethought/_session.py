@@ -3,6 +3,8 @@ import collections.abc
 import copy
 import json
 import os
+import threading
+import time
 import warnings
 
 from forethought import _core
@@ -94,6 +96,7 @@ class InferenceSession:
             raise TypeError(f"InferenceSession has no argument {', '.join(map(repr, sorted(unknown)))}")
         if not isinstance(path_or_bytes, (str, os.PathLike, bytes, bytearray, memoryview)):
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        self._start_ns = time.monotonic_ns()
         self._sess_options = SessionOptions() if sess_options is None else copy.deepcopy(sess_options)
         pairs = _normalize_providers(providers, provider_options)
         options = self._sess_options._core_options(pairs, bool(kwargs.get("allow_fallback", False)))
@@ -170,6 +173,19 @@ class InferenceSession:
         feed = {k: v._held for k, v in input_dict_ort_values.items()}
         return [OrtValue(h) for h in self._core.run_values(output_names or (), feed, [], self._cancel(run_options))]
 
+    def run_async(self, output_names, input_feed, callback, user_data, run_options=None) -> None:
+        """Runs on a thread of its own, then calls callback(results, user_data, error): error is "" if all went well."""
+        self._check_feed(input_feed)
+
+        def work():
+            try:
+                results, error = self.run(output_names, input_feed, run_options), ""
+            except Exception as e:  # noqa: BLE001 (whatever it is goes to the callback)
+                results, error = [], str(e)
+            callback(results, user_data, error)
+
+        threading.Thread(target=work, daemon=True).start()
+
     def io_binding(self) -> IOBinding:
         """An empty binding of this session."""
         return IOBinding(self)
@@ -180,6 +196,23 @@ class InferenceSession:
             raise ValueError("IOBinding must be used with the session that created it.")
         self._check_feed(iobinding._inputs)
         iobinding._run(self._core, self._cancel(run_options))
+
+    def end_profiling(self) -> str:
+        """Writes the times of all steps since the last call as a Chrome trace; the file's name, or "" if not enabled."""
+        if not self._sess_options.enable_profiling:
+            return ""
+        events = [{
+            "name": name, "cat": "Node", "ph": "X", "pid": os.getpid(), "tid": thread, "ts": (begin - self._start_ns) / 1e3,
+            "dur": (end - begin) / 1e3, "args": {"step": step, "depth": depth}
+        } for name, step, depth, begin, end, thread in self._core.take_profile()]
+        path = f"{self._sess_options.profile_file_prefix}{time.strftime('%Y-%m-%d_%H-%M-%S')}_{self._start_ns}.json"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(events, file)
+        return path
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When the profile's time 0 was, by time.monotonic_ns()."""
+        return self._start_ns
 
     # --- what the runtime decided (ours)
 

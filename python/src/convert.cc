@@ -1,6 +1,8 @@
 // Conversion between NumPy arrays (through the array interface, with no NumPy headers) and Values.
 #include "convert.h"
 
+#include <nanobind/stl/string.h>
+
 #include <cstring>
 #include <string>
 
@@ -106,7 +108,7 @@ Value tensor_from_array(nb::object array, Feeding* feeding) {
     type = dtype_of_numpy(native);
     if (type == DType::kUndefined)
       raise_named("InvalidArgument",
-                  "arrays of NumPy's type " + nb::cast<std::string>(nb::str(dtype)) + " have no ONNX type");
+                  "arrays of NumPy's type " + nb::cast<std::string>(dtype.attr("__str__")()) + " have no ONNX type");
   }
   if (type == DType::kString) return string_tensor(array);
   nb::object interface = array.attr("__array_struct__");

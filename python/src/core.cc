@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "convert.h"
 #include "errors.h"
+#include "exec/profile.h"
 #include "plan/report.h"
 #include "session/session.h"
 
@@ -36,6 +38,7 @@ struct PythonOwner {
 struct PythonSession {
   std::unique_ptr<Session> session;
   std::atomic<int64_t> input_copies{0}, input_copied_bytes{0};
+  ProfileRecorder profile;  // of the runs, if the options ask for it
 };
 
 std::string_view view_of(nb::handle text) {
@@ -78,6 +81,7 @@ void ask(const Session& session, nb::handle names, Call* call) {
 void execute(PythonSession& self, Call* call, const CancelFlag& cancel) {
   RunOptions options;
   options.cancel = cancel;
+  if (self.session->options().profiling) options.sink = &self.profile;
   Status status;
   {
     nb::gil_scoped_release release;
@@ -126,6 +130,8 @@ PythonSession* load_path(const std::string& path, const SessionOptions& options)
     nb::gil_scoped_release release;
     loaded = Session::load(path, options);
   }
+  if (!loaded.ok() && absl::IsNotFound(loaded.status()) && access(path.c_str(), F_OK) != 0)
+    raise_named("NoSuchFile", {loaded.status().message().data(), loaded.status().message().size()});
   return finish_load(std::move(loaded));
 }
 
@@ -179,23 +185,23 @@ nb::dict metadata(const PythonSession& self) {
 nb::dict summary(const PythonSession& self) {
   const SessionSummary s = self.session->summary();
   nb::dict out;
-  out["nodes_in_model"] = s.nodes_in_file;
-  out["nodes_after_passes"] = s.nodes;
+  out["nodes_in_file"] = s.nodes_in_file;
+  out["nodes"] = s.nodes;
   out["lanes"] = s.lanes;
-  out["planned_at_load"] = s.planned;
-  out["naive_bytes"] = s.naive;
-  out["lower_bound_bytes"] = s.lower_bound;
-  out["peak_bytes"] = s.peak;
-  out["weights_mapped_bytes"] = s.weights_mapped;
-  out["weights_packed_bytes"] = s.weights_packed;
-  out["weights_copied_bytes"] = s.weights_copied;
+  out["planned"] = s.planned;
+  out["naive"] = s.naive;
+  out["lower_bound"] = s.lower_bound;
+  out["peak"] = s.peak;
+  out["weights_mapped"] = s.weights_mapped;
+  out["weights_packed"] = s.weights_packed;
+  out["weights_copied"] = s.weights_copied;
   out["load_ms"] = s.load_ms;
   out["first_run_ms"] = s.first_run_ms;
   out["last_run_ms"] = s.last_run_ms;
   out["runs"] = s.runs;
-  out["plans_found"] = s.plans.hits;
-  out["plans_made"] = s.plans.misses;
-  out["plans_evicted"] = s.plans.evicted;
+  out["plan_hits"] = s.plans.hits;
+  out["plan_misses"] = s.plans.misses;
+  out["plan_evicted"] = s.plans.evicted;
   out["input_copies"] = self.input_copies.load();
   out["input_copied_bytes"] = self.input_copied_bytes.load();
   return out;
@@ -250,6 +256,14 @@ std::string plan(const PythonSession& self, const std::vector<std::vector<int64_
   }
   const auto program = check(std::move(compiled), During::run);
   return json ? to_json(program->problem, program->plan) : to_text(program->problem, program->plan);
+}
+
+// (name, step, depth, begin and end in ns of the steady clock, thread) of the steps that ran since the last call.
+nb::list take_profile(PythonSession& self) {
+  nb::list out;
+  for (const ProfileRecorder::Entry& e : self.profile.take())
+    out.append(nb::make_tuple(e.name, e.step, e.depth, e.begin_ns, e.end_ns, e.thread));
+  return out;
 }
 
 const Tensor& tensor_in(const HeldValue& self) {
@@ -383,7 +397,8 @@ void bind_session(nb::module_& m) {
       .def("metadata", &metadata)
       .def("summary", &summary)
       .def("stages", &stages)
-      .def("plan", &plan);
+      .def("plan", &plan)
+      .def("take_profile", &take_profile);
   m.def("load_path", &load_path);
   m.def("load_bytes", &load_bytes);
 }

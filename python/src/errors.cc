@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "onnx/wire/parser.h"
+
 namespace nb = nanobind;
 
 namespace forethought::python {
@@ -12,9 +14,10 @@ const char* exception_for(const Status& status, During during) {
   const bool loading = during == During::load;
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
-      return loading ? "InvalidGraph" : "InvalidArgument";
+      if (!loading) return "InvalidArgument";
+      return status.GetPayload(wire::kNotReadable) ? "InvalidProtobuf" : "InvalidGraph";
     case absl::StatusCode::kNotFound:
-      return loading ? "NoSuchFile" : "InvalidArgument";
+      return loading ? "NotFound" : "InvalidArgument";
     case absl::StatusCode::kUnimplemented:
       return "NotImplemented";
     case absl::StatusCode::kResourceExhausted:

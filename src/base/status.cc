@@ -1,13 +1,15 @@
 #include "base/status.h"
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
 namespace forethought {
 
 Status with_context(Status status, std::string_view context) {
   if (status.ok()) return status;
-  return Status(status.code(),
-                absl::StrCat(absl::string_view(context.data(), context.size()), " › ", status.message()));
+  Status out(status.code(), absl::StrCat(absl::string_view(context.data(), context.size()), " › ", status.message()));
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) { out.SetPayload(type, payload); });
+  return out;
 }
 
 namespace {

@@ -10,9 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "onnx/wire/wire.h"
 
 namespace forethought::wire {
+
+// The payload of a status that says that bytes are no protobuf message at all.
+inline constexpr char kNotReadable[] = "forethought/not-readable";
 
 // Field tags as protozero's switch wants them.
 constexpr uint32_t varint(uint32_t tag) { return protozero::tag_and_type(tag, protozero::pbf_wire_type::varint); }
@@ -47,7 +51,9 @@ class Parser {
     } catch (const Refused& e) {
       return invalid(fmt::format("the {} cannot be read: {}{}", what, e.message, place()));
     } catch (const protozero::exception& e) {
-      return invalid(fmt::format("the {} is damaged or is no ONNX file: {}{}", what, e.what(), place()));
+      Status damaged = invalid(fmt::format("the {} is damaged or is no ONNX file: {}{}", what, e.what(), place()));
+      damaged.SetPayload(kNotReadable, absl::Cord());
+      return damaged;
     } catch (const std::bad_alloc&) {
       return exhausted(fmt::format("no memory to read the {}{}", what, place()));
     }
