@@ -42,11 +42,10 @@ void expect_same(const Value& got, const Value& want, double tolerance, const st
 
 }  // namespace
 
-std::vector<Value> run_everywhere(std::string_view text, const std::vector<Value>& inputs, double tolerance) {
-  std::vector<Value> first;
+std::vector<SessionOptions> every_option() {
+  std::vector<SessionOptions> all;
   for (OptimizationLevel level :
-       {OptimizationLevel::disabled, OptimizationLevel::basic, OptimizationLevel::extended, OptimizationLevel::all}) {
-    std::vector<Value> of_level;
+       {OptimizationLevel::disabled, OptimizationLevel::basic, OptimizationLevel::extended, OptimizationLevel::all})
     for (PlanMode plan : {PlanMode::packed, PlanMode::off})
       for (int threads : {1, 2}) {
         SessionOptions o;
@@ -54,26 +53,48 @@ std::vector<Value> run_everywhere(std::string_view text, const std::vector<Value
         o.plan = plan;
         o.intra_op_threads = threads;
         o.validate_plans = true;
-        auto session = session_of(text, o);
-        if (!session) return {};
-        for (int round = 0; round < 2; ++round) {
-          std::vector<Value> outputs(session->outputs().size());
-          const Status s = session->run_ordered(inputs, outputs);
-          const std::string where =
-              absl::StrCat("level ", static_cast<int>(level), plan == PlanMode::off ? " unplanned" : "", " threads ",
-                           threads, " run ", round);
-          EXPECT_TRUE(s.ok()) << where << ": " << s;
-          if (!s.ok()) return {};
-          if (first.empty()) first = outputs;
-          if (of_level.empty()) of_level = outputs;
-          for (size_t i = 0; i < outputs.size(); ++i) {
-            expect_same(outputs[i], of_level[i], 0, where);
-            expect_same(outputs[i], first[i], tolerance, where);
-          }
-        }
+        all.push_back(o);
       }
+  return all;
+}
+
+std::string to_string(const SessionOptions& o) {
+  return absl::StrCat("level ", static_cast<int>(o.optimization_level), o.plan == PlanMode::off ? " unplanned" : "",
+                      " threads ", o.intra_op_threads);
+}
+
+std::vector<Value> run_everywhere(const SessionMaker& make, const std::vector<Value>& inputs, double tolerance) {
+  std::vector<Value> first, of_level;
+  OptimizationLevel level{};
+  for (const SessionOptions& o : every_option()) {
+    auto session = make(o);
+    EXPECT_TRUE(session.ok()) << to_string(o) << ": " << session.status();
+    if (!session.ok()) return {};
+    for (int round = 0; round < 2; ++round) {
+      std::vector<Value> outputs((*session)->outputs().size());
+      const Status s = (*session)->run_ordered(inputs, outputs);
+      const std::string where = absl::StrCat(to_string(o), " run ", round);
+      EXPECT_TRUE(s.ok()) << where << ": " << s;
+      if (!s.ok()) return {};
+      if (first.empty()) first = outputs;
+      if (of_level.empty() || o.optimization_level != level) of_level = outputs;
+      level = o.optimization_level;
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        expect_same(outputs[i], of_level[i], 0, where);
+        expect_same(outputs[i], first[i], tolerance, where);
+      }
+    }
   }
   return first;
+}
+
+std::vector<Value> run_everywhere(std::string_view text, const std::vector<Value>& inputs, double tolerance) {
+  return run_everywhere(
+      [&](const SessionOptions& o) -> StatusOr<std::unique_ptr<Session>> {
+        ASSIGN_OR_RETURN(auto graph, graph_from_text(text));
+        return Session::from_graph(std::move(graph), o);
+      },
+      inputs, tolerance);
 }
 
 std::vector<float> floats(const Value& v) {

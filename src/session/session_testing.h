@@ -1,6 +1,8 @@
 // Sessions from texts, for tests: the same graph at every optimisation level and planned or not.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +17,14 @@ std::unique_ptr<Session> session_of(std::string_view text, const SessionOptions&
 // Runs a graph twice at each level, planned and unplanned, on 1 and 2 threads, with every plan validated, and requires
 // the same bits everywhere (the levels may differ by `tolerance`, relative to 1 + |value|). Returns the outputs.
 std::vector<Value> run_everywhere(std::string_view text, const std::vector<Value>& inputs, double tolerance = 0);
+
+// The same for sessions made in any other way, from a file for instance.
+using SessionMaker = std::function<StatusOr<std::unique_ptr<Session>>(const SessionOptions&)>;
+std::vector<Value> run_everywhere(const SessionMaker& make, const std::vector<Value>& inputs, double tolerance = 0);
+
+// Every level, planned and not, on 1 and 2 threads, with plans validated: what run_everywhere goes through.
+std::vector<SessionOptions> every_option();
+std::string to_string(const SessionOptions& options);
 
 std::vector<float> floats(const Value& v);
 std::vector<int64_t> int64s(const Value& v);

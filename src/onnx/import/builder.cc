@@ -25,6 +25,8 @@ StatusOr<std::unique_ptr<Graph>> Builder::build() {
   if (!model_.has_graph) return invalid("the model has no graph");
   RETURN_IF_ERROR(check_opsets());
   RETURN_IF_ERROR(index_functions());
+  std::map<const wire::Function*, int64_t> counted;
+  if (inlined_nodes(model_.graph.nodes, 0, counted) > options_.max_nodes) return too_many_nodes();
   auto graph = std::make_unique<Graph>();
   graph->name = model_.graph.name;
   const Frame frame{.opsets = &model_.opsets};
@@ -208,11 +210,10 @@ Status Builder::add_nodes(Scope& scope, const std::vector<wire::Node>& nodes) {
   return absl::OkStatus();
 }
 
-Status Builder::count_node() {
-  if (++nodes_ > options_.max_nodes) {
-    return exhausted(fmt::format("the model grows beyond {} nodes once its functions are inlined", options_.max_nodes));
-  }
-  return absl::OkStatus();
+Status Builder::count_node() { return ++nodes_ > options_.max_nodes ? too_many_nodes() : absl::OkStatus(); }
+
+Status Builder::too_many_nodes() const {
+  return exhausted(fmt::format("the model grows beyond {} nodes once its functions are inlined", options_.max_nodes));
 }
 
 std::string Builder::origin(const Scope& scope, const wire::Node& node) const {

@@ -74,6 +74,11 @@ class Builder {
   void missing(const wire::Node& node, const Frame& frame, std::string why);
   Status report_missing() const;
   Status count_node();
+  Status too_many_nodes() const;
+  // How many nodes these become once the local functions are inlined, or just more than allowed: found in time
+  // proportional to the file, before any of them is made. `known` holds the functions counted so far.
+  int64_t inlined_nodes(const std::vector<wire::Node>& nodes, int calls,
+                        std::map<const wire::Function*, int64_t>& known) const;
   std::string origin(const Scope& scope, const wire::Node& node) const;
 
   const wire::Model& model_;

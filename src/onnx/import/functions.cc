@@ -51,6 +51,27 @@ StatusOr<const wire::Function*> Builder::schema_body(const OpSchema* schema, int
   return parsed.get();
 }
 
+int64_t Builder::inlined_nodes(const std::vector<wire::Node>& nodes, int calls,
+                               std::map<const wire::Function*, int64_t>& known) const {
+  const int64_t enough = options_.max_nodes + 1;
+  int64_t count = 0;
+  for (const wire::Node& n : nodes) {
+    ++count;
+    for (const wire::Attribute& a : n.attributes)
+      for (const wire::Graph& g : a.graphs) count += inlined_nodes(g.nodes, calls, known);
+    const std::string_view domain = canonical_domain(n.domain);
+    const auto local = functions_.find(FunctionKey(domain, n.op_type, n.overload));
+    if (!domain.empty() && local != functions_.end() && calls < kMaxCallDepth) {
+      // A function that is being counted calls itself: it counts as nothing here, and is an error when it is inlined.
+      const auto [entry, fresh] = known.emplace(local->second, 0);
+      if (fresh) entry->second = inlined_nodes(local->second->nodes, calls + 1, known);
+      count += entry->second;
+    }
+    if (count >= enough) return enough;
+  }
+  return count;
+}
+
 Status Builder::call_function(Scope& scope, const wire::Function& function, const NodeForm& form) {
   int calls = 0;
   for (const Frame* f = scope.frame; f; f = f->caller, ++calls) {
