@@ -22,7 +22,8 @@ def dev_commands() -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_links_lead_to_files(page):
-    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text())
+    prose = re.sub(r"^```.*?^```|^    .*?$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)  # a lambda is no link
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", prose)
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
@@ -37,6 +38,15 @@ def test_named_files_exist(page):
 def test_commands_of_the_door_exist(page):
     used = set(re.findall(r"\./dev ([a-z]+)", page.read_text()))
     assert used <= dev_commands()
+
+
+def test_the_map_names_every_room_and_folder():
+    text = (ROOT / "docs" / "map.md").read_text()
+    rooms = re.findall(r"^(\w+):", (ROOT / "cmake" / "rooms.txt").read_text(), re.MULTILINE)
+    listing = subprocess.run(["git", "-c", f"safe.directory={ROOT}", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    folders = {line.split("/")[0] for line in listing.stdout.splitlines() if "/" in line and line[0] != "."}
+    assert [r for r in rooms if f"`src/{r}/`" not in text] == []
+    assert [f for f in folders - {"src", "include"} if f"`{f}/`" not in text] == []
 
 
 def runnable_blocks() -> list:
