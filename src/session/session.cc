@@ -24,6 +24,14 @@ std::string list_names(const std::vector<NodeArg>& args) {
   return absl::StrJoin(args, ", ", [](std::string* out, const NodeArg& a) { absl::StrAppend(out, "'", a.name, "'"); });
 }
 
+Status check_given_output(const NodeArg& output, const ProgramValue& planned, const Tensor& given) {
+  if (given.dtype != planned.dtype || (planned.known && given.dims != planned.dims))
+    return invalid(absl::StrCat("output '", output.name, "' is ", name(planned.dtype),
+                                planned.known ? to_string(planned.dims) : "", "; the memory given for it is ",
+                                name(given.dtype), to_string(given.dims)));
+  return absl::OkStatus();
+}
+
 std::string did_you_mean(std::string_view name, const std::vector<NodeArg>& args) {
   std::vector<std::string_view> names;
   for (const NodeArg& a : args) names.push_back(a.name);
@@ -191,7 +199,20 @@ Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outp
   }
   for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(check_input(i, inputs[i]));
   ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs));
+  bool given = false;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].is_tensor() || !outputs[i].tensor().data) continue;
+    given = true;
+    RETURN_IF_ERROR(check_given_output(outputs_[i], program->values[program->outputs[i]], outputs[i].tensor()));
+  }
+  absl::InlinedVector<const void*, 8> places;
+  for (size_t i = 0; given && i < outputs.size(); ++i)
+    places.push_back(outputs[i].is_tensor() ? outputs[i].tensor().data : nullptr);
   RETURN_IF_ERROR(executor_->run(program, inputs, outputs, {options.cancel.raw(), options.sink}));
+  for (size_t i = 0; i < places.size(); ++i)
+    if (places[i] && outputs[i].tensor().data != places[i])
+      return invalid(absl::StrCat("output '", outputs_[i].name, "' turned out as ", to_string(outputs[i].tensor().dims),
+                                  ", which does not fill the memory that was given for it"));
   const double ms = now_ms() - start;
   std::lock_guard lock(mutex_);
   if (figures_.runs++ == 0) figures_.first_run_ms = ms;

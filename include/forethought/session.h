@@ -1,0 +1,140 @@
+// A model that is ready to run: load it once, then run it by names, or bind memory once and run many times.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "forethought/value.h"
+
+FORETHOUGHT_BEGIN_NAMESPACE
+
+enum class OptimizationLevel : int { disabled = 0, basic = 1, extended = 2, all = 99 };
+
+struct SessionOptions {
+  OptimizationLevel level = OptimizationLevel::all;
+  int threads = 0;                     // of a run, the caller's included; 0: one for each core the process may use
+  bool pack_memory = true;             // false: a buffer of its own for each value, to compare
+  std::vector<std::string> providers;  // in order of priority; the CPU always takes the rest
+  bool allow_fallback = false;         // a provider that cannot load is a warning instead of an error
+  int64_t memory_limit = 0;            // bytes of all that runs take; 0: none
+  int plan_cache = 32;                 // plans that are kept for input shapes seen before
+  std::map<std::string, int64_t> dimensions;  // numbers for symbolic dims
+  std::string external_data_folder;           // for models given as bytes; empty: they may have no external data
+  std::string save_optimized_to;              // where to save the model after rewriting; empty: nowhere
+};
+
+struct Dimension {
+  int64_t size = -1;   // or −1 where only a run tells
+  std::string symbol;  // its name or expression then, if it has one
+};
+
+struct Argument {
+  std::string name;
+  std::string type;                                   // ONNX's: "tensor(float)", "seq(tensor(int64))"
+  ElementType element_type = ElementType::undefined;  // of tensors
+  bool has_rank = false;                              // whether `shape` is known at all
+  std::vector<Dimension> shape;                       // of tensors
+  bool optional = false;                              // an input that may be left out
+};
+
+struct Metadata {
+  std::string producer_name, producer_version, domain, description, graph_name;
+  int64_t model_version = 0, ir_version = 0;
+  std::map<std::string, int64_t> opsets;      // by domain; "" is ai.onnx
+  std::map<std::string, std::string> custom;  // the model's metadata_props
+};
+
+// What the planner decided: bytes of intermediate values. Zeros as long as the input shapes are not known.
+struct Figures {
+  int64_t nodes_in_file = 0, nodes = 0;  // before and after rewriting
+  int64_t naive_bytes = 0;               // a buffer for each value
+  int64_t lower_bound_bytes = 0;         // no plan can need less
+  int64_t peak_bytes = 0;                // this plan
+  int64_t mapped_weight_bytes = 0, packed_weight_bytes = 0;
+  double load_ms = 0, first_run_ms = 0, last_run_ms = 0;
+  int64_t runs = 0;
+};
+
+// Stops runs from another thread; copies share one flag.
+class FORETHOUGHT_EXPORT Cancel {
+ public:
+  Cancel();
+  void cancel();  // runs end within one step, with ErrorCode::cancelled
+  void reset();
+  struct Rep;  // the library's
+  const std::shared_ptr<Rep>& rep() const { return rep_; }
+
+ private:
+  std::shared_ptr<Rep> rep_;
+};
+
+using NamedValue = std::pair<std::string_view, Value>;
+
+class PreparedRun;
+
+// Copies share one session. Any number of runs may go on at once, from any threads.
+class FORETHOUGHT_EXPORT Session {
+ public:
+  static Result<Session> load(const std::string& path, const SessionOptions& options = {});
+  // `owner` keeps the bytes alive as long as the session needs them; null: they are copied.
+  static Result<Session> load_bytes(std::span<const std::byte> model, const SessionOptions& options = {},
+                                    std::shared_ptr<void> owner = nullptr);
+
+  const std::vector<Argument>& inputs() const;
+  const std::vector<Argument>& outputs() const;
+  const Metadata& metadata() const;
+  const std::vector<std::string>& providers() const;
+  Figures figures() const;
+
+  // Runs once and gives the named outputs, or all in the model's order. Inputs are borrowed for the call.
+  Result<std::vector<Value>> run(std::span<const NamedValue> inputs, std::span<const std::string_view> outputs = {},
+                                 const Cancel* cancel = nullptr) const;
+  Result<std::vector<Value>> run(std::initializer_list<NamedValue> inputs) const {
+    return run(std::span<const NamedValue>(inputs.begin(), inputs.size()));
+  }
+
+  // A run whose memory is bound once, for use from one thread at a time; make one for each thread.
+  PreparedRun prepare() const;
+
+  struct Rep;  // the library's
+
+ private:
+  friend class PreparedRun;
+  explicit Session(std::shared_ptr<Rep> rep) : rep_(std::move(rep)) {}
+  std::shared_ptr<Rep> rep_;
+};
+
+// Binds values to inputs and outputs, then runs any number of times without looking up a name. Keeps its session.
+class FORETHOUGHT_EXPORT PreparedRun {
+ public:
+  PreparedRun(PreparedRun&&) noexcept;
+  PreparedRun& operator=(PreparedRun&&) noexcept;
+  ~PreparedRun();
+
+  // The next runs read this value's memory, whatever is in it by then. Binding again replaces; an absent value unbinds.
+  Status bind_input(std::string_view name, const Value& value);
+  // The next runs write into this tensor's memory; its type and shape must be those of the result. An unbound output
+  // gets memory of its own in each run.
+  Status bind_output(std::string_view name, const Value& value);
+  Status run(const Cancel* cancel = nullptr);
+  // What the last run gave, by the position or name of the output; absent before the first run.
+  Value output(size_t index) const;
+  Value output(std::string_view name) const;
+
+  struct Rep;  // the library's
+
+ private:
+  friend class Session;
+  explicit PreparedRun(std::unique_ptr<Rep> rep);
+  std::unique_ptr<Rep> rep_;
+};
+
+FORETHOUGHT_END_NAMESPACE

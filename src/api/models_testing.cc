@@ -1,0 +1,43 @@
+#include "api/models_testing.h"
+
+#include "onnx/testing.h"
+
+namespace forethought_testing {
+
+using namespace forethought;                // NOLINT
+using namespace forethought::onnx_testing;  // NOLINT
+
+std::string affine_model() {
+  Models models;
+  wire::Model m = model(17);
+  m.producer_name = "maker";
+  m.metadata.push_back({"alphabet", "abc"});
+  const auto rows = [](std::string_view name) {
+    wire::ValueInfo v = value(name, DType::kFloat, {-1, 3});
+    v.type.dims[0] = {wire::Dim::Kind::kParam, 0, "N"};
+    return v;
+  };
+  m.graph.inputs.push_back(rows("x"));
+  m.graph.outputs.push_back(rows("y"));
+  m.graph.outputs.push_back(value("s", DType::kFloat, {}));
+  m.graph.initializers.push_back(models.tensor<float>("two", {}, {2}));
+  m.graph.initializers.push_back(models.tensor<float>("one", {}, {1}));
+  m.graph.nodes.push_back(node("Mul", {"x", "two"}, {"m"}));
+  m.graph.nodes.push_back(node("Add", {"m", "one"}, {"y"}));
+  m.graph.nodes.push_back(node("ReduceSum", {"y"}, {"s"}, attrs(attr("keepdims", int64_t{0}))));
+  return wire::serialize(m);
+}
+
+std::string sequence_model() {
+  wire::Model m = model(17);
+  m.graph.inputs.push_back(value("a", DType::kFloat, {2}));
+  m.graph.inputs.push_back(value("b", DType::kFloat, {2}));
+  wire::ValueInfo q{.name = "q"};
+  q.type.kind = wire::Type::Kind::kSequence;
+  q.type.element = std::make_unique<wire::Type>(value("", DType::kFloat, {2}).type);
+  m.graph.outputs.push_back(std::move(q));
+  m.graph.nodes.push_back(node("SequenceConstruct", {"a", "b"}, {"q"}));
+  return wire::serialize(m);
+}
+
+}  // namespace forethought_testing

@@ -1,0 +1,11 @@
+// Small models for the tests of the public API, as the bytes of their files.
+#pragma once
+
+#include <string>
+
+namespace forethought_testing {
+
+std::string affine_model();    // y = 2·x + 1 and s = sum(y), x: f32[N,3], y: f32[N,3]; metadata "alphabet": "abc"
+std::string sequence_model();  // q = [a, b], a and b: f32[2]
+
+}  // namespace forethought_testing

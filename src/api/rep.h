@@ -1,0 +1,24 @@
+// What stands behind the public classes, and the ways between public and inner types.
+#pragma once
+
+#include "base/status.h"
+#include "forethought/session.h"
+#include "session/session.h"
+#include "tensor/value.h"
+#include "threading/cancel_flag.h"
+
+namespace forethought::v1 {
+
+struct Value::Rep {
+  ::forethought::Value value;
+};
+
+struct Cancel::Rep {
+  CancelFlag flag;
+};
+
+Status public_status(const ::forethought::Status& status);
+Value public_value(::forethought::Value value);
+const ::forethought::Value& inner_value(const Value& value);
+
+}  // namespace forethought::v1

@@ -1,0 +1,2 @@
+# Inside the library the public names stand in forethought::v1 alone, beside the library's own.
+target_compile_definitions(ft_api PRIVATE FORETHOUGHT_INSIDE FORETHOUGHT_VERSION="${PROJECT_VERSION}")

@@ -1,0 +1,181 @@
+// Public values as handles of inner ones.
+#include "forethought/value.h"
+
+#include "absl/strings/str_cat.h"
+#include "api/rep.h"
+#include "base/checked.h"
+
+namespace forethought::v1 {
+namespace {
+
+const Tensor* tensor_of_rep(const std::shared_ptr<Value::Rep>& rep) {
+  return rep && rep->value.is_tensor() ? &rep->value.tensor() : nullptr;
+}
+
+Status refuse(std::string message) { return Status(ErrorCode::invalid_argument, std::move(message)); }
+
+StatusOr<DType> inner_dtype(ElementType type) {
+  const int number = static_cast<int>(type);
+  if (!is_valid_dtype(number)) return invalid(absl::StrCat(number, " is no element type"));
+  return static_cast<DType>(number);
+}
+
+}  // namespace
+
+const char* name(ElementType type) {
+  const auto dtype = inner_dtype(type);
+  return dtype.ok() ? info(*dtype).type_name : "undefined";
+}
+
+Status public_status(const ::forethought::Status& s) {
+  ErrorCode code = ErrorCode::internal;
+  switch (s.code()) {
+    case absl::StatusCode::kOk:
+      return Status();
+    case absl::StatusCode::kInvalidArgument:
+      code = ErrorCode::invalid_argument;
+      break;
+    case absl::StatusCode::kNotFound:
+      code = ErrorCode::not_found;
+      break;
+    case absl::StatusCode::kUnimplemented:
+      code = ErrorCode::unsupported;
+      break;
+    case absl::StatusCode::kResourceExhausted:
+      code = ErrorCode::exhausted;
+      break;
+    case absl::StatusCode::kCancelled:
+      code = ErrorCode::cancelled;
+      break;
+    default:
+      break;
+  }
+  return Status(code, std::string(s.message()));
+}
+
+Value public_value(::forethought::Value value) {
+  if (value.is_none()) return Value();
+  return Value(std::make_shared<Value::Rep>(Value::Rep{std::move(value)}));
+}
+
+const ::forethought::Value& inner_value(const Value& value) {
+  static const ::forethought::Value none;
+  return value.rep() ? value.rep()->value : none;
+}
+
+Value::Value() = default;
+Value::Value(std::shared_ptr<Rep> rep) : rep_(std::move(rep)) {}
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
+
+Result<Value> Value::tensor(ElementType type, std::span<const int64_t> shape) {
+  const auto dtype = inner_dtype(type);
+  if (!dtype.ok()) return public_status(dtype.status());
+  auto made = make_tensor(*dtype, shape);
+  if (!made.ok()) return public_status(made.status());
+  return public_value(std::move(*made));
+}
+
+Result<Value> Value::borrow(ElementType type, std::span<const int64_t> shape, void* data, size_t bytes,
+                            std::shared_ptr<void> owner) {
+  const auto dtype = inner_dtype(type);
+  if (!dtype.ok()) return public_status(dtype.status());
+  Tensor t;
+  t.dtype = *dtype;
+  t.dims.assign(shape.begin(), shape.end());
+  const auto want = storage_bytes(*dtype, Layout::plain(), shape);
+  if (!want) return refuse(absl::StrCat("the shape ", to_string(shape), " is impossible"));
+  if (static_cast<size_t>(*want) != bytes)
+    return refuse(
+        absl::StrCat("a tensor of ", name(type), to_string(shape), " has ", *want, " bytes; ", bytes, " came"));
+  if (!data && bytes) return refuse("the memory of the tensor is null");
+  const size_t alignment =
+      *dtype == DType::kString ? alignof(std::string) : std::max<size_t>(1, static_cast<size_t>(bit_width(*dtype)) / 8);
+  if (reinterpret_cast<uintptr_t>(data) % alignment)
+    return refuse(absl::StrCat("the memory of a tensor of ", name(type), " must be aligned to ", alignment, " bytes"));
+  t.data = data;
+  if (owner) t.owner = hold(std::move(owner));
+  return public_value(std::move(t));
+}
+
+Result<Value> Value::sequence(ElementType element, std::span<const Value> elements) {
+  const auto dtype = inner_dtype(element);
+  if (!dtype.ok()) return public_status(dtype.status());
+  auto s = std::make_shared<Sequence>();
+  s->element = ValueType::tensor(*dtype);
+  for (const Value& v : elements) {
+    if (v.element_type() != element)
+      return refuse(absl::StrCat("element ", s->items.size(), " of the sequence is no tensor of ", name(element)));
+    s->items.push_back(v.rep_->value);
+  }
+  return public_value(std::shared_ptr<const Sequence>(std::move(s)));
+}
+
+ValueKind Value::kind() const {
+  if (!rep_ || rep_->value.is_none()) return ValueKind::absent;
+  if (rep_->value.is_tensor()) return ValueKind::tensor;
+  if (rep_->value.sequence()) return ValueKind::sequence;
+  return rep_->value.map() ? ValueKind::map : ValueKind::sparse_tensor;
+}
+
+ElementType Value::element_type() const {
+  const Tensor* t = tensor_of_rep(rep_);
+  return t ? static_cast<ElementType>(t->dtype) : ElementType::undefined;
+}
+
+std::span<const int64_t> Value::shape() const {
+  const Tensor* t = tensor_of_rep(rep_);
+  return t ? std::span<const int64_t>(t->dims) : std::span<const int64_t>();
+}
+
+int64_t Value::element_count() const {
+  const Tensor* t = tensor_of_rep(rep_);
+  return t ? t->elements() : 0;
+}
+
+size_t Value::byte_size() const {
+  const Tensor* t = tensor_of_rep(rep_);
+  return t ? static_cast<size_t>(t->bytes()) : 0;
+}
+
+const void* Value::data() const {
+  const Tensor* t = tensor_of_rep(rep_);
+  return t ? t->data : nullptr;
+}
+
+void* Value::mutable_data() { return const_cast<void*>(data()); }
+
+Status Value::require_elements(ElementType type) const {
+  if (kind() != ValueKind::tensor) return refuse("the value is no tensor");
+  if (element_type() == type) return Status();
+  return refuse(absl::StrCat("the tensor has elements of ", name(element_type()), ", not ", name(type)));
+}
+
+size_t Value::size() const {
+  const Sequence* s = rep_ ? rep_->value.sequence() : nullptr;
+  return s ? s->items.size() : 0;
+}
+
+Value Value::at(size_t index) const {
+  return index < size() ? public_value(rep_->value.sequence()->items[index]) : Value();
+}
+
+std::span<const int64_t> Value::int_keys() const {
+  const MapValue* m = rep_ ? rep_->value.map() : nullptr;
+  return m ? std::span<const int64_t>(m->int_keys) : std::span<const int64_t>();
+}
+
+std::span<const std::string> Value::string_keys() const {
+  const MapValue* m = rep_ ? rep_->value.map() : nullptr;
+  return m ? std::span<const std::string>(m->string_keys) : std::span<const std::string>();
+}
+
+Value Value::map_values() const {
+  const MapValue* m = rep_ ? rep_->value.map() : nullptr;
+  return m ? public_value(m->values) : Value();
+}
+
+}  // namespace forethought::v1
