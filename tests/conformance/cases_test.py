@@ -24,11 +24,11 @@ def expected_states() -> list[tuple[str, str]]:
 def test_expected_names_every_case_once(cases):
     names = collections.Counter(name for _, name in expected_states())
     assert [name for name, times in names.items() if times > 1] == []
-    assert set(names) == {f"{folder.parent.name}/{folder.name}" for folder in cases
-}
+    assert set(names) == {f"{folder.parent.name}/{folder.name}" for folder in cases}
 
-def test_expected_knows_two_states() : assert {state for state, _ in expected_states()
-} <= {"pass", "open"}
+
+def test_expected_knows_two_states():
+    assert {state for state, _ in expected_states()} <= {"pass", "open"}
 
 
 def test_every_case_has_a_model_and_outputs(cases):
