@@ -60,3 +60,16 @@ def test_the_shipped_picture_is_what_the_script_draws():
     import draw_line
     shipped = Image.open(pathlib.Path(__file__).with_name("line.png"))
     assert np.array_equal(np.asarray(shipped), np.asarray(draw_line.draw()))
+
+
+def test_the_demo_reads_its_picture(capsys, monkeypatch):
+    pytest.importorskip("forethought")
+    model = pathlib.Path(__file__).resolve().parents[1] / "build" / "demo" / "PP-OCRv6_rec_small.onnx"
+    if not model.exists():
+        pytest.skip("the demo's model is not there: ./dev test fetches it")
+    monkeypatch.setattr(sys, "argv", ["recognise.py", str(model)])
+    recognise.main()
+    printed = capsys.readouterr().out
+    assert "Forethought reads this line 2026" in printed
+    for word in ("nodes", "lanes", "naive", "lower bound", "peak", "weights mapped", "weights packed", "load", "steady run"):
+        assert f"\n{word} " in printed
