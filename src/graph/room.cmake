@@ -1,6 +1,8 @@
 # The table of operator schemas is made from the pinned onnx package while building.
 set(_ft_venv_python ${CMAKE_SOURCE_DIR}/build/venv/bin/python)
-if(EXISTS ${_ft_venv_python})
+if(SKBUILD)
+  set(_ft_default_python ${Python_EXECUTABLE})  # pip install: the build environment has the package
+elseif(EXISTS ${_ft_venv_python})
   set(_ft_default_python ${_ft_venv_python})
 else()
   set(_ft_default_python python3)

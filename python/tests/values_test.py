@@ -1,0 +1,119 @@
+"""OrtValue and IOBinding: values held between runs, memory bound to inputs and outputs."""
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto
+from small_models import ADD, X
+
+import forethought as ft
+
+
+@pytest.fixture(scope="module")
+def add():
+    return ft.InferenceSession(ADD)
+
+
+def test_a_value_shares_the_arrays_memory():
+    value = ft.OrtValue.ortvalue_from_numpy(X)
+    assert value.shape() == [2, 3] and value.data_type() == "tensor(float)" and value.element_type() == 1
+    assert value.is_tensor() and value.has_value() and value.device_name() == "cpu"
+    assert not value.is_sparse_tensor() and not value.is_tensor_sequence()
+    assert value.data_ptr() == X.ctypes.data and value.numpy().ctypes.data == X.ctypes.data
+    assert value.tensor_size_in_bytes() == X.nbytes
+
+
+def test_a_value_of_another_order_has_memory_of_its_own():
+    value = ft.OrtValue.ortvalue_from_numpy(X.T)
+    assert value.data_ptr() != X.ctypes.data
+    np.testing.assert_array_equal(value.numpy(), X.T)
+
+
+def test_values_from_shape_and_type():
+    value = ft.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+    assert value.shape() == [2, 3] and not value.numpy().any()
+    value.update_inplace(X)
+    np.testing.assert_array_equal(value.numpy(), X)
+    with pytest.raises(ft.InvalidArgument, match="same type and shape"):
+        value.update_inplace(X[:1])
+    assert ft.OrtValue.ortvalue_from_shape_and_type([1], TensorProto.BFLOAT16).numpy().dtype == ml_dtypes.bfloat16
+    with pytest.raises(ft.InvalidArgument):
+        ft.OrtValue.ortvalue_from_shape_and_type([1], 99)
+    with pytest.raises(ft.ForethoughtError):
+        ft.OrtValue.ortvalue_from_shape_and_type([2**40, 2**40], np.float32)
+    with pytest.raises(ft.InvalidArgument, match="no device"):
+        ft.OrtValue.ortvalue_from_numpy(X, "cuda", 0)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.float4_e2m1fn,
+                                   ml_dtypes.float8_e4m3fn, np.complex64])
+def test_types_of_any_width_survive_the_way_there_and_back(dtype):
+    x = np.array([[0, 1, 1], [1, 0, 1], [0, 0, 1]]).astype(dtype)
+    if dtype in (ml_dtypes.int4, ml_dtypes.int2):
+        x[0, 0] = -2
+    value = ft.OrtValue.ortvalue_from_numpy(x)
+    assert value.numpy().dtype == x.dtype
+    np.testing.assert_array_equal(value.numpy(), x)
+
+
+def test_strings_and_sequences():
+    words = np.array([["a", "b"]], dtype=object)
+    assert ft.OrtValue.ortvalue_from_numpy(words).numpy().tolist() == [["a", "b"]]
+    value = ft.OrtValue.ort_value_from_sequence([X, X[:1]])
+    assert value.is_tensor_sequence() and value.data_type() == "seq(tensor(float))"
+    np.testing.assert_array_equal(value.numpy()[1], X[:1])
+    with pytest.raises(ft.Fail, match="no tensor"):
+        value.shape()
+
+
+def test_run_with_ort_values(add):
+    value = ft.OrtValue.ortvalue_from_numpy(X)
+    out, = add.run_with_ort_values(["z"], {"x": value, "y": value})
+    np.testing.assert_array_equal(out.numpy(), X + X)
+    again, = add.run_with_ort_values(None, {"x": out, "y": value})  # results feed later runs
+    np.testing.assert_array_equal(again.numpy(), 3 * X)
+    np.testing.assert_array_equal(add.run(None, {"x": value, "y": X})[0], X + X)
+
+
+def test_binding_to_arrays_and_addresses(add):
+    binding = add.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_input("y", "cpu", 0, np.float32, X.shape, X.ctypes.data)
+    out = np.zeros((2, 3), np.float32)
+    binding.bind_output("z", "cpu", 0, np.float32, out.shape, out.ctypes.data)
+    add.run_with_iobinding(binding)
+    np.testing.assert_array_equal(out, X + X)
+    np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], X + X)
+
+
+def test_binding_to_values_and_to_memory_of_the_session(add):
+    binding = add.io_binding()
+    binding.bind_ortvalue_input("x", ft.OrtValue.ortvalue_from_numpy(X))
+    binding.bind_ortvalue_input("y", ft.OrtValue.ortvalue_from_numpy(X))
+    target = ft.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+    binding.bind_ortvalue_output("z", target)
+    add.run_with_iobinding(binding)
+    np.testing.assert_array_equal(target.numpy(), X + X)
+    binding.clear_binding_outputs()
+    binding.bind_output("z")
+    add.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), X + X)
+
+
+def test_wrong_bindings_are_told(add):
+    binding = add.io_binding()
+    with pytest.raises(ft.InvalidArgument, match="'q'"):
+        binding.bind_cpu_input("q", X)
+    with pytest.raises(ft.InvalidArgument, match="'q'"):
+        binding.bind_output("q")
+    with pytest.raises(ft.InvalidArgument, match="no device"):
+        binding.bind_output("z", "cuda")
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("z")
+    with pytest.raises(ValueError, match="Required inputs"):
+        add.run_with_iobinding(binding)
+    binding.bind_cpu_input("y", X)
+    binding.bind_ortvalue_output("z", ft.OrtValue.ortvalue_from_shape_and_type([2, 2], np.float32))
+    with pytest.raises(ft.InvalidArgument):
+        add.run_with_iobinding(binding)
+    with pytest.raises(ValueError, match="session that created it"):
+        ft.InferenceSession(ADD).run_with_iobinding(binding)
