@@ -82,6 +82,13 @@ def test_unknown_provider_is_an_error_unless_fallback_was_asked_for():
     assert session.get_providers() == ["CPUExecutionProvider"]
 
 
+@pytest.mark.parametrize("providers, options", [(3, None), ("CPUExecutionProvider", None), ([3], None),
+                                                (["CPUExecutionProvider"], []), (["CPUExecutionProvider"], [3])])
+def test_wrong_providers_are_told(providers, options):
+    with pytest.raises(ValueError, match="provider"):
+        ft.InferenceSession(ADD, providers=providers, provider_options=options)
+
+
 def test_contiguous_inputs_are_borrowed_and_others_copied():
     session = ft.InferenceSession(ADD)
     read_only = X.copy()

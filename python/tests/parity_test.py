@@ -1,0 +1,164 @@
+"""The same calls on this package and on onnxruntime's, side by side: results, kinds of errors, descriptions."""
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from small_models import ADD, X, model
+
+import forethought as ft
+
+ort = pytest.importorskip("onnxruntime")
+
+STRINGS = model([helper.make_node("Identity", ["x"], ["y"])], [("x", TensorProto.STRING, ["n"])],
+                [("y", TensorProto.STRING, ["n"])])
+OPTIONAL = model([helper.make_node("Identity", ["x"], ["y"])],
+                 [helper.make_tensor_sequence_value_info("x", TensorProto.INT64, None)],
+                 [helper.make_tensor_sequence_value_info("y", TensorProto.INT64, None)])
+DEFAULT = model([helper.make_node("Add", ["x", "w"], ["y"])],
+                [("x", TensorProto.FLOAT, ["n", 2]), ("w", TensorProto.FLOAT, [2])], [("y", TensorProto.FLOAT, ["n", 2])],
+                [helper.make_tensor("w", TensorProto.FLOAT, [2], [1, 2])])
+UNRANKED = model([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, None)],
+                 [("y", TensorProto.FLOAT, None)])
+
+
+def outcome(call):
+    """What a call gives, or the name of the exception that it raises."""
+    try:
+        return call()
+    except Exception as e:  # noqa: BLE001
+        return type(e).__name__
+
+
+def same(a, b) -> bool:
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+    return type(a) is type(b) and a == b
+
+
+def both(call):
+    """call(module) on both; they must agree."""
+    ours, theirs = outcome(lambda: call(ft)), outcome(lambda: call(ort))
+    assert same(ours, theirs), f"forethought: {ours!r}; onnxruntime: {theirs!r}"
+
+
+@pytest.mark.parametrize("source", [ADD, STRINGS, OPTIONAL, DEFAULT, UNRANKED],
+                         ids=["add", "strings", "sequence", "default", "unranked"])
+def test_descriptions(source):
+    both(lambda m: [(a.name, a.type, a.shape) for a in m.InferenceSession(source).get_inputs()])
+    both(lambda m: [(a.name, a.type, a.shape) for a in m.InferenceSession(source).get_outputs()])
+    both(lambda m: [(a.name, a.type, a.shape) for a in m.InferenceSession(source).get_overridable_initializers()])
+    both(lambda m: m.InferenceSession(source, providers=["CPUExecutionProvider"]).get_providers())
+
+
+@pytest.mark.parametrize("feed", [
+    {"x": X, "y": X}, {"x": X.tolist(), "y": X}, {"x": np.asfortranarray(X), "y": X[::-1]}, {"x": X[:1], "y": X},
+    {"x": np.zeros((0, 3), np.float32), "y": np.zeros((0, 3), np.float32)},
+    {"x": X}, {}, {"x": X, "y": X, "q": X}, {"x": X.astype(np.float64), "y": X}, {"x": X.astype(np.int32), "y": X},
+    {"x": X[:, :2], "y": X}, {"x": X[0], "y": X}, {"x": 3, "y": X}, {"x": object(), "y": X}, {"x": "text", "y": X},
+])
+def test_feeds(feed):
+    both(lambda m: m.InferenceSession(ADD).run(None, feed))
+
+
+@pytest.mark.parametrize("names", [None, [], ["z"], ("z",), ["q"], ["z", "z"]])
+def test_output_names(names):
+    both(lambda m: m.InferenceSession(ADD).run(names, {"x": X, "y": X}))
+
+
+@pytest.mark.parametrize("x", [np.array(["a", "ß"]), np.array(["a", ""], dtype=object), np.array([], dtype=object), X],
+                         ids=str)
+def test_strings(x):
+    both(lambda m: m.InferenceSession(STRINGS).run(None, {"x": x}))
+
+
+@pytest.mark.parametrize("x", [[], [np.array([1, 2])], [np.array(3), np.zeros((2, 0), np.int64)]], ids=str)
+def test_sequences(x):
+    both(lambda m: m.InferenceSession(OPTIONAL).run(None, {"x": x}))
+
+
+@pytest.mark.parametrize("feed", [{"x": np.zeros((1, 2), np.float32)},
+                                  {"x": np.zeros((1, 2), np.float32), "w": np.array([5, 6], np.float32)}])
+def test_defaults(feed):
+    both(lambda m: m.InferenceSession(DEFAULT).run(None, feed))
+
+
+@pytest.mark.parametrize("source", [b"junkjunk", "/nope.onnx", 3, None, ADD[:20]], ids=repr)
+def test_models_that_do_not_load(source):
+    both(lambda m: m.InferenceSession(source).get_providers())
+
+
+@pytest.mark.parametrize("call", [
+    lambda m: m.SessionOptions().get_session_config_entry("nope"),
+    lambda m: setattr(m.SessionOptions(), "graph_optimization_level", 3),
+    lambda m: setattr(m.SessionOptions(), "enable_mem_pattern", "yes"),
+    lambda m: int(m.SessionOptions().graph_optimization_level),
+    lambda m: [int(v) for v in (m.GraphOptimizationLevel.ORT_DISABLE_ALL, m.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+                                m.GraphOptimizationLevel.ORT_ENABLE_EXTENDED, m.GraphOptimizationLevel.ORT_ENABLE_ALL)],
+    lambda m: [int(m.ExecutionMode.ORT_SEQUENTIAL), int(m.ExecutionMode.ORT_PARALLEL)],
+    lambda m: m.get_device(),
+    lambda m: m.InferenceSession(ADD).end_profiling(),
+    lambda m: m.InferenceSession(ADD, providers=["CPUExecutionProvider"]).get_provider_options(),
+])
+def test_options(call):
+    both(call)
+
+
+def test_terminate():
+    def call(m):
+        options = m.RunOptions()
+        options.terminate = True
+        return m.InferenceSession(ADD).run(None, {"x": X, "y": X}, options)
+    both(call)
+
+
+@pytest.mark.parametrize("question", [
+    lambda v: v.shape(), lambda v: v.data_type(), lambda v: v.element_type(), lambda v: v.is_tensor(),
+    lambda v: v.has_value(), lambda v: v.device_name(), lambda v: v.is_sparse_tensor(), lambda v: v.is_tensor_sequence(),
+    lambda v: v.tensor_size_in_bytes(), lambda v: v.data_ptr(), lambda v: v.numpy(), np.asarray,
+])
+def test_ort_values(question):
+    both(lambda m: question(m.OrtValue.ortvalue_from_numpy(X)))
+
+
+def test_binding():
+    def call(m):
+        session = m.InferenceSession(ADD)
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", X)
+        binding.bind_ortvalue_input("y", m.OrtValue.ortvalue_from_numpy(X))
+        binding.bind_output("z")
+        session.run_with_iobinding(binding)
+        return binding.copy_outputs_to_cpu() + [v.shape() for v in binding.get_outputs()]
+    both(call)
+
+
+@pytest.mark.parametrize("name", ["SessionOptions", "RunOptions", "InferenceSession", "OrtValue", "IOBinding", "NodeArg",
+                                  "ModelMetadata"])
+def test_names_that_are_not_here_are_known(name):
+    """What onnxruntime's class has and ours lacks: other devices, custom operators, adapters, tuning, sparse tensors."""
+    lacking = {
+        "SessionOptions": {
+            "add_external_initializers", "add_external_initializers_from_files_in_memory",
+            "add_free_dimension_override_by_denotation", "add_initializer", "add_provider_for_devices",
+            "clear_ep_context_data_read_func", "register_custom_ops_library", "set_ep_context_data_read_func",
+            "set_load_cancellation_flag", "set_provider_selection_policy", "set_provider_selection_policy_delegate"
+        },
+        "RunOptions": {"add_active_adapter"},
+        "InferenceSession": {
+            "create_ortvalue_from_shape_and_type", "disable_fallback", "enable_fallback", "get_input_epdevices",
+            "get_input_memory_infos", "get_output_memory_infos", "get_provider_graph_assignment_info",
+            "get_tuning_results", "release_captured_graph", "run_with_ortvaluevector", "set_ep_dynamic_options",
+            "set_providers", "set_tuning_results"
+        },
+        "OrtValue": {"as_sparse_tensor", "from_dlpack", "ort_value_from_sparse_tensor"},
+        "IOBinding": {"get_outputs_as_ortvaluevector"},
+        "NodeArg": set(),
+        "ModelMetadata": set(),
+    }
+    theirs = {n for n in dir(getattr(ort, name)) if not n.startswith("_")}
+    if name == "ModelMetadata":
+        ours = dir(ft.InferenceSession(ADD).get_modelmeta())
+    else:
+        ours = dir(getattr(ft, name))
+    assert theirs - set(ours) == lacking[name]
