@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "passes/engine/engine.h"
+#include "passes/layout/layout.h"
 
 namespace forethought {
 namespace passes {
@@ -35,15 +36,18 @@ size_t remove_dead(Graph& graph) {
 }  // namespace passes
 
 Status run_passes(Graph& graph, PassStage stage, const PassOptions& options, Journal& journal) {
-  const bool disabled =
-      std::find(options.disabled.begin(), options.disabled.end(), "remove_dead") != options.disabled.end();
-  if (stage == PassStage::basic && !disabled && journal.may_apply()) {
+  const auto is_disabled = [&](std::string_view rule) {
+    return std::find(options.disabled.begin(), options.disabled.end(), rule) != options.disabled.end();
+  };
+  if (stage == PassStage::basic && !is_disabled("remove_dead") && journal.may_apply()) {
     const size_t removed = passes::remove_dead(graph);
     if (removed > 0) journal.applied("remove_dead", "graph", absl::StrCat(removed, " nodes that nobody reads"));
   }
   int64_t budget = options.fold_budget;
   RETURN_IF_ERROR(
       passes::run_rules(graph, passes::rules_of(stage), options, stage != PassStage::basic, journal, budget));
+  if (stage == PassStage::layout && options.isa != Isa::scalar && !is_disabled("layout"))
+    RETURN_IF_ERROR(passes::choose_layouts(graph, *options.library, options.isa == Isa::avx512 ? 16 : 8, journal));
   return validate(graph);
 }
 
