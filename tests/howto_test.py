@@ -12,7 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("FORETHOUGHT_BUILD", ROOT / "build" / "release"))
-PAGES = {"add_an_operator": "ops", "add_a_kernel": "kernels"}  # page: the room whose test program takes the test in
+PAGES = {"add_an_operator": "ops", "add_a_kernel": "kernels", "add_a_fusion": "passes"}  # page: the room whose test program takes the test in
 
 
 def blocks(page: str) -> list[tuple[str, str, bool]]:

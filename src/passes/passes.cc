@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "passes/engine/engine.h"
 #include "passes/layout/layout.h"
+#include "passes/pipeline.h"
 
 namespace forethought {
 namespace passes {
@@ -15,13 +16,14 @@ namespace passes {
 
 namespace {
 
-std::vector<const Rule*> rules_of(PassStage stage) {
-  std::vector<const Rule*> rules;
-#define RULE(STAGE, NAME) \
-  if (stage == PassStage::STAGE) rules.push_back(&rule_##NAME());
+using Entry = std::pair<PassStage, const Rule*>;
+
+std::vector<Entry> all_rules() {
+  return {
+#define RULE(STAGE, NAME) {PassStage::STAGE, &rule_##NAME()},
 #include "passes/pipeline.inc"
 #undef RULE
-  return rules;
+  };
 }
 
 // Nodes that nobody reads, bodies included.
@@ -33,6 +35,20 @@ size_t remove_dead(Graph& graph) {
 }
 
 }  // namespace
+
+std::vector<const Rule*> rules_of(PassStage stage) {
+  std::vector<const Rule*> rules;
+  for (const auto& [of, rule] : all_rules())
+    if (of == stage) rules.push_back(rule);
+  return rules;
+}
+
+std::pair<const Rule*, PassStage> find_rule(std::string_view name) {
+  for (const auto& [stage, rule] : all_rules())
+    if (rule->name == name) return {rule, stage};
+  return {nullptr, PassStage::basic};
+}
+
 }  // namespace passes
 
 Status run_passes(Graph& graph, PassStage stage, const PassOptions& options, Journal& journal) {

@@ -12,26 +12,12 @@
 #include "passes/basic/evaluate.h"
 #include "passes/engine/constants.h"
 #include "passes/engine/engine.h"
+#include "passes/pipeline.h"
 
 namespace forethought {
 namespace passes {
 
-#define RULE(STAGE, NAME) const Rule& rule_##NAME();
-#include "passes/pipeline.inc"
-#undef RULE
-
 namespace {
-
-const Rule* find_rule(std::string_view name, bool* cpu_only) {
-#define RULE(STAGE, NAME)                             \
-  if (name == #NAME) {                                \
-    *cpu_only = PassStage::STAGE != PassStage::basic; \
-    return &rule_##NAME();                            \
-  }
-#include "passes/pipeline.inc"
-#undef RULE
-  return nullptr;
-}
 
 // Whether two graphs are one but for names.
 class Comparison {
@@ -110,13 +96,12 @@ Journal run_rule(Graph& graph, std::string_view name, const PassOptions& given) 
   options.library = &operator_library();
   options.isa = active_isa();
   Journal journal;
-  bool cpu_only = false;
-  const passes::Rule* rule = passes::find_rule(name, &cpu_only);
+  const auto [rule, stage] = passes::find_rule(name);
   EXPECT_NE(rule, nullptr) << "pipeline.inc has no rule " << name;
   if (!rule) return journal;
   const passes::Rule* rules[] = {rule};
   int64_t budget = options.fold_budget;
-  const Status s = passes::run_rules(graph, rules, options, cpu_only, journal, budget);
+  const Status s = passes::run_rules(graph, rules, options, stage != PassStage::basic, journal, budget);
   EXPECT_TRUE(s.ok()) << s;
   EXPECT_EQ(validate(graph), absl::OkStatus());
   return journal;
