@@ -3,8 +3,10 @@
 //
 // The products are formed in f64 and rounded once, so a folded weight is within half a unit in the last place of the
 // exact one; results differ from the separate operators by rounding alone.
+#include <algorithm>
 #include <cmath>
 
+#include "passes/basic/channels.h"
 #include "passes/engine/constants.h"
 #include "passes/engine/rule.h"
 
@@ -13,18 +15,18 @@ namespace {
 
 Pattern conv() { return op("Conv", {any("x"), constant("w"), optional(constant("b"))}).as("conv"); }
 
-// One number a channel, as a constant that broadcasts against [N,C,…] gives it; empty if it is something else.
-std::vector<double> per_channel(const Tensor& c, int rank, int64_t channels) {
-  const int own = static_cast<int>(c.dims.size());
-  if (c.elements() == 1 && own <= rank) return std::vector<double>(static_cast<size_t>(channels), f32_elements(c)[0]);
-  if (c.elements() != channels || own > rank || own < rank - 1) return {};
-  if (c.dims[static_cast<size_t>(own - (rank - 1))] != channels) return {};
-  return f32_elements(c);
-}
-
 Tensor f32_tensor(const Dims& dims, std::span<const double> values) {
   Tensor t = make_tensor(DType::kFloat, dims).value();
   for (size_t i = 0; i < values.size(); ++i) t.as<float>()[i] = static_cast<float>(values[i]);
+  return t;
+}
+
+// The weights [out, …] with each output channel multiplied by its number.
+Tensor scaled(const Tensor& w, std::span<const double> scale) {
+  Tensor t = make_tensor(DType::kFloat, w.dims).value();
+  const int64_t each = w.elements() / std::max<int64_t>(1, static_cast<int64_t>(scale.size()));
+  for (int64_t i = 0; i < w.elements(); ++i)
+    t.as<float>()[i] = static_cast<float>(f32_at(w, i) * scale[static_cast<size_t>(i / each)]);
   return t;
 }
 
@@ -34,18 +36,16 @@ Outcome fold(const Match& m, std::span<const double> scale, std::span<const doub
   if (m["w"].uses.size() > 1)
     return decline("the weights '", m["w"].name, "' are shared; folding would keep both forms");
   const size_t channels = scale.size();
-  std::vector<double> bias(channels, 0), weights = f32_elements(w);
-  if (b) bias = f32_elements(*b);
-  const size_t each = channels == 0 ? 0 : weights.size() / channels;
+  const std::vector<double> bias_was = b ? f32_elements(*b) : std::vector<double>(channels, 0);
+  std::vector<double> bias(channels);
   bool scales = false;
   for (size_t c = 0; c < channels; ++c) {
     scales = scales || scale[c] != 1;
-    bias[c] = bias[c] * scale[c] + shift[c];
+    bias[c] = bias_was[c] * scale[c] + shift[c];
     if (!std::isfinite(scale[c]) || !std::isfinite(bias[c])) return decline("channel ", c, " would not be finite");
-    for (size_t i = 0; i < each; ++i) weights[c * each + i] *= scale[c];
   }
   Rewrite r;
-  const Ref new_w = scales ? r.constant(f32_tensor(w.dims, weights), m.id("w")) : Ref(m.id("w"));
+  const Ref new_w = scales ? r.constant(scaled(w, scale), m.id("w")) : Ref(m.id("w"));
   const Ref new_b = r.constant(f32_tensor({static_cast<int64_t>(channels)}, bias), b ? m.id("b") : ValueId{});
   const GraphNode& old = m.node("conv");
   r.result(0, r.node(old.op, {m.id("x"), new_w, new_b}, old.attributes));

@@ -1,11 +1,10 @@
 // Reading constants whatever their type and alignment, and making small ones.
 #pragma once
 
-#include <functional>
+#include <cstring>
 #include <optional>
 #include <vector>
 
-#include "base/function_ref.h"
 #include "tensor/value.h"
 
 namespace forethought::passes {
@@ -19,6 +18,12 @@ bool is_number(const Tensor& t, double value);
 // Whether every element is `value`, bit for bit as a double (so 0 is not -0). False if there are none, or more than 64
 // k.
 bool all_equal(const Tensor& t, double value);
+// Element i of an f32 tensor, at whatever address.
+inline double f32_at(const Tensor& t, int64_t i) {
+  float v;
+  std::memcpy(&v, static_cast<const std::byte*>(t.data) + i * static_cast<int64_t>(sizeof v), sizeof v);
+  return v;
+}
 // All elements of an f32 tensor as doubles; of i32 and i64 as int64.
 std::vector<double> f32_elements(const Tensor& t);
 std::optional<std::vector<int64_t>> int_elements(const Tensor& t);

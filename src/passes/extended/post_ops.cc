@@ -41,24 +41,32 @@ std::string fused_name(const GraphNode& n) {
 }
 
 // --- y = conv(x) + r with r shaped like y.
+Outcome residual_at(const RuleCtx& c, int side, NodeId product) {
+  const GraphNode& conv = c.graph.node(product);
+  const GraphValue &y = c.in(side), &r = c.in(1 - side);
+  if (is_activated(conv)) return decline("the convolution has an activation before the sum");
+  if (conv.inputs.size() > 3 && conv.inputs[3].valid()) return decline("the convolution adds a residual already");
+  if (r.constant) return decline("'", r.name, "' is a constant of full size, no bias");
+  if (!y.shape.has_rank || !y.shape.same(r.shape))
+    return decline("'", r.name, "' is ", to_string(r.shape), ", the convolution gives ", to_string(y.shape));
+  std::vector<Ref> inputs = inputs_of(conv);
+  inputs.resize(4);
+  inputs[3] = c.node().inputs[1 - side];
+  return fuse_into(product, fused_name(conv), std::move(inputs), conv.attributes);
+}
+
 Outcome residual(const RuleCtx& c) {
+  Outcome last = no_match();
   for (int side : {0, 1}) {
     const auto product = product_at(c, side);
-    if (!product) continue;
-    const GraphNode& conv = c.graph.node(*product);
-    if (!is_conv(conv)) continue;
-    const GraphValue &y = c.in(side), &r = c.in(1 - side);
-    if (is_activated(conv)) return decline("the convolution has an activation before the sum");
-    if (conv.inputs.size() > 3 && conv.inputs[3].valid()) return decline("the convolution adds a residual already");
-    if (r.constant) return decline("'", r.name, "' is a constant of full size, no bias");
-    if (!y.shape.has_rank || !y.shape.same(r.shape))
-      return decline("'", r.name, "' is ", to_string(r.shape), ", the convolution gives ", to_string(y.shape));
-    std::vector<Ref> inputs = inputs_of(conv);
-    inputs.resize(4);
-    inputs[3] = c.node().inputs[1 - side];
-    return fuse_into(*product, fused_name(conv), std::move(inputs), conv.attributes);
+    if (!product || !is_conv(c.graph.node(*product))) continue;
+    Outcome outcome = residual_at(c, side, *product);
+    // Of two convolutions the one that nobody else reads takes the other as its residual.
+    const bool free = c.in(side).uses.size() == 1 && !c.in(side).is_output;
+    if (std::holds_alternative<Rewrite>(outcome) && free) return outcome;
+    if (!std::holds_alternative<Rewrite>(last)) last = std::move(outcome);
   }
-  return no_match();
+  return last;
 }
 
 // --- y = a·b + bias with one number a column.

@@ -62,6 +62,37 @@ TEST(ConvAdd, P19AConstantOfFullSizeIsNoBias) {
   expect_declined("fuse_residual", full, "no bias");
 }
 
+TEST(ScaleConv, BeforeAGroupedConvolutionWithPads) {
+  const char* head = "graph g(%x: f32[N,4,3,3]) { const %c: f32[1,4,1,1] = [1, 2, 3, 4] ";
+  const std::string attributes = "<group=2, pads=[1, 1, 1, 1], kernel_shape=[2, 2]>";
+  expect_rewrite("scale_conv",
+                 std::string(head) +
+                     "const %w: f32[2,2,2,2] = [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4] %m = Mul(%x, %c) "
+                     "%y = Conv" +
+                     attributes + "(%m, %w) return %y }",
+                 std::string(head) +
+                     "const %w: f32[2,2,2,2] = [1, 1, 1, 1, 4, 4, 4, 4, 9, 9, 9, 9, 16, 16, 16, 16] "
+                     "%y = Conv" +
+                     attributes + "(%x, %w) return %y }",
+                 kFolded);
+  expect_declined("scale_conv",
+                  "graph g(%x: f32[N,1,3,3]) { const %c: f32[1,2,1,1] = [1, 2] const %w: f32[1,2,1,1] = [1, 2] "
+                  "%m = Mul(%x, %c) %y = Conv(%m, %w) return %y }",
+                  "broadcasts");
+}
+
+TEST(ShiftConv, OnlyWithoutPads) {
+  expect_rewrite("shift_conv", conv_graph("%m = Add(0.5, %x) %y = Conv(%m, %w, [1.0, 2.0])"),
+                 conv_graph("%y = Conv(%x, %w, [0.5, 3.75])"), kFolded);
+  expect_declined("shift_conv", conv_graph("%m = Add(0.5, %x) %y = Conv<pads=[1, 1, 0, 0]>(%m, %w)"), "pads");
+  expect_declined("shift_conv", conv_graph("%m = Add(0.5, %x) %y = Conv<auto_pad=\"SAME_UPPER\">(%m, %w)"), "pads");
+}
+
+TEST(SumOfTwo, IsAnAdd) {
+  expect_rewrite("sum_of_two", conv_graph("%y = Sum(%x, %r)"), conv_graph("%y = Add(%x, %r)"));
+  expect_declined("sum_of_two", conv_graph("%y = Sum(%x, %r, %x)"), "");
+}
+
 TEST(ReluClip, P18TheTypesThatClipHas) {
   for (const char* type : {"f64", "f32", "f16", "i32", "i8"}) {
     const std::string t = type,
@@ -128,6 +159,11 @@ TEST(FuseActivation, NotWhereAKernelOrABoundIsMissing) {
   expect_declined("fuse_activation",
                   conv_graph("%a = forethought.FusedConv<activation=\"Relu\">(%x, %w) %y = Sigmoid(%a)"),
                   "activation already");
+}
+
+TEST(FuseResidual, OfTwoConvolutionsTheOneThatNobodyElseReads) {
+  expect_rewrite("fuse_residual", conv_graph("%a = Conv(%x, %w) %b = Conv(%a, %w) %y = Add(%a, %b)"),
+                 conv_graph("%a = Conv(%x, %w) %y = forethought.FusedConv(%a, %w, _, %a)"), 1e-5);
 }
 
 TEST(FuseResidual, OfTheSameShape) {
