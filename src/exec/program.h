@@ -88,8 +88,8 @@ struct Program {
   std::vector<CopyOut> copies;
 };
 
-// Gives the program for a set of inputs: from a bounded cache with an exact key (dtypes and dims of every input, and
-// the contents of small host inputs that shape arithmetic reads), or planned anew. Thread safe.
+// Gives the program for a set of inputs: from a bounded cache with an exact key (dtypes and dims of every input), or
+// planned anew. Thread safe.
 class ProgramSource {
  public:
   virtual ~ProgramSource() = default;

@@ -14,13 +14,15 @@
 
 namespace forethought {
 
+inline constexpr int64_t kDefaultFoldBudget = int64_t{1} << 30;
+
 enum class PassStage { basic, extended, layout };
 
 struct PassOptions {
   const OperatorLibrary* library = nullptr;
   Isa isa = Isa::scalar;
-  int64_t fold_budget = int64_t{64} << 20;  // bytes that folding may add in all
-  std::span<const std::string> disabled;    // names of rules that are not tried
+  int64_t fold_budget = kDefaultFoldBudget;  // bytes that folding may add in all
+  std::span<const std::string> disabled;     // names of rules that are not tried
 };
 
 // Runs the rules of one stage to a fixed point. The graph is bound and inferred before and after; bodies too. Only

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "passes/passes.h"
 #include "threading/cancel_flag.h"
 
 namespace forethought {
@@ -20,14 +21,14 @@ struct ProviderSpec {
 
 struct SessionOptions {
   OptimizationLevel optimization_level = OptimizationLevel::all;
-  int intra_op_threads = 0;                // 0: one for each core this process may use
-  PlanMode plan = PlanMode::packed;        // the knob FORETHOUGHT_PLAN is the default
-  std::vector<ProviderSpec> providers;     // in order of priority; empty: the CPU alone. The CPU always takes the rest
-  bool allow_fallback = false;             // a requested provider that cannot load is a warning instead of an error
-  int64_t memory_limit = 0;                // bytes of everything the session maps; 0: none
-  int plan_cache_capacity = 32;            // programs kept for shapes seen before
-  int64_t fold_budget = int64_t{1} << 30;  // bytes that constant folding may add to the model
-  int rewrite_limit = -1;                  // stop after so many applied rewrites (for bisection); -1: no limit
+  int intra_op_threads = 0;             // 0: one for each core this process may use
+  PlanMode plan = PlanMode::packed;     // the knob FORETHOUGHT_PLAN is the default
+  std::vector<ProviderSpec> providers;  // in order of priority; empty: the CPU alone. The CPU always takes the rest
+  bool allow_fallback = false;          // a requested provider that cannot load is a warning instead of an error
+  int64_t memory_limit = 0;             // bytes of everything the session maps; 0: none
+  int plan_cache_capacity = 32;         // programs kept for shapes seen before
+  int64_t fold_budget = kDefaultFoldBudget;  // bytes that constant folding may add to the model
+  int rewrite_limit = -1;                    // stop after so many applied rewrites (for bisection); -1: no limit
   std::vector<std::string> disabled_rewrites;
   std::map<std::string, int64_t> free_dimensions;  // symbolic dims bound to numbers, by name
   std::string optimized_model_path;                // where to save the graph after the passes; empty: nowhere
