@@ -140,9 +140,8 @@ void Edit::inherit(GraphNode& n, const Rewrite::NewNode& wanted) const {
   n.provider = graph_.node(root_).provider;
   n.origin = wanted.origin;
   if (!n.origin.empty()) return;
-  std::vector<NodeId> from = rewrite_.taken();
+  std::vector<NodeId> from(rewrite_.taken().rbegin(), rewrite_.taken().rend());  // patterns name them from the root up
   if (std::find(from.begin(), from.end(), root_) == from.end()) from.push_back(root_);
-  std::sort(from.begin(), from.end());
   const auto add = [&](const std::string& name) {
     if (!name.empty() && std::find(n.origin.begin(), n.origin.end(), name) == n.origin.end()) n.origin.push_back(name);
   };
