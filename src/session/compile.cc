@@ -169,14 +169,7 @@ class Compiler {
       if (v >= 0) s.reads.push_back(v);
     for (int32_t v : step.outputs)
       if (v >= 0) s.writes.push_back(v);
-    auto in = [&](int i) { return step.inputs[i]; };
-    auto out = [&](int i) { return step.outputs[i]; };
-    for (const Alias& a : facts.aliases)
-      if (in(a.in) >= 0 && out(a.out) >= 0) s.aliases.push_back({out(a.out), in(a.in), a.byte_offset});
-    for (const Overwrite& o : facts.overwrites)
-      if (in(o.in) >= 0 && out(o.out) >= 0) s.may_overwrite.push_back({out(o.out), in(o.in)});
-    for (const Window& w : facts.windows)
-      if (in(w.in) >= 0 && out(w.out) >= 0) s.windows.push_back({in(w.in), out(w.out), w.byte_offset});
+    if (options_.share) add_facts(step, facts, &s);
     const int64_t scratch = dynamic ? 0 : scratch_bytes(step);
     scratch_of_.push_back(-1);
     if (scratch > 0) {
@@ -186,6 +179,18 @@ class Compiler {
       s.writes.push_back(scratch_of_.back());
     }
     program_->problem.steps.push_back(std::move(s));
+  }
+
+  // Views, overwrites and windows that the kernel allows, in terms of values.
+  static void add_facts(const ProgramStep& step, const KernelFacts& facts, PlanStep* s) {
+    auto in = [&](int i) { return step.inputs[i]; };
+    auto out = [&](int i) { return step.outputs[i]; };
+    for (const Alias& a : facts.aliases)
+      if (in(a.in) >= 0 && out(a.out) >= 0) s->aliases.push_back({out(a.out), in(a.in), a.byte_offset});
+    for (const Overwrite& o : facts.overwrites)
+      if (in(o.in) >= 0 && out(o.out) >= 0) s->may_overwrite.push_back({out(o.out), in(o.in)});
+    for (const Window& w : facts.windows)
+      if (in(w.in) >= 0 && out(w.out) >= 0) s->windows.push_back({in(w.in), out(w.out), w.byte_offset});
   }
 
   // Which values may live in the slab, and which live elsewhere.

@@ -28,6 +28,7 @@ struct CompileOptions {
   int workers = 1;
   Effort effort = Effort::replan;
   bool validate = false;
+  bool share = true;  // false: views, overwrites and windows are left out, every output has bytes of its own
   InstanceCache* cache = nullptr;
   StepResolver* resolver = nullptr;
 };

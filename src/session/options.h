@@ -23,6 +23,7 @@ struct SessionOptions {
   OptimizationLevel optimization_level = OptimizationLevel::all;
   int intra_op_threads = 0;             // 0: one for each core this process may use
   PlanMode plan = PlanMode::packed;     // the knob FORETHOUGHT_PLAN is the default
+  bool share = true;                    // views, in-place and windows; off: for comparison
   std::vector<ProviderSpec> providers;  // in order of priority; empty: the CPU alone. The CPU always takes the rest
   bool allow_fallback = false;          // a requested provider that cannot load is a warning instead of an error
   int64_t memory_limit = 0;             // bytes of everything the session maps; 0: none
@@ -44,6 +45,12 @@ struct RunOptions {
   CancelFlag cancel;  // any thread may set it; the run ends within one step
   std::string tag;
   StepSink* sink = nullptr;  // hears of every step (exec/profile.h); null: one branch a step
+
+  // Nothing asked for, nothing allocated: what a run without options takes.
+  static const RunOptions& plain() {
+    static const RunOptions options{CancelFlag::never(), {}, nullptr};
+    return options;
+  }
 };
 
 }  // namespace forethought

@@ -101,6 +101,7 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   shared.validate = options.validate_plans || knob_bool(Knob::kValidate);
 #endif
   shared.packed = options.plan == PlanMode::packed && knob_string(Knob::kPlan) != "off";
+  shared.share = options.share;
   shared.capacity = static_cast<size_t>(std::max(1, options.plan_cache_capacity));
   shared.instances = s->instances_.get();
   s->source_ = std::make_unique<GraphSource>(*s->prepared_, shared);

@@ -63,11 +63,12 @@ class Session {
   // that comes in as a tensor with memory is written there if its type and shape are right (else: an error).
   // Feeds are borrowed for the call. Any number of runs may go on at once.
   Status run(std::span<const NamedValue> feeds, std::span<const std::string_view> output_names,
-             std::span<Value> outputs, const RunOptions& options = {});
+             std::span<Value> outputs, const RunOptions& options = RunOptions::plain());
 
   // The same by position: every input in order (none Values where a default is to be used), every output in order.
   // No names are looked up.
-  Status run_ordered(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions& options = {});
+  Status run_ordered(std::span<const Value> inputs, std::span<Value> outputs,
+                     const RunOptions& options = RunOptions::plain());
 
   // The plan for these input shapes (in order), or for the declared ones where all are numbers.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims) const;

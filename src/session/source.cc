@@ -68,6 +68,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.workers = shared_.workers;
   o.effort = shared_.packed ? effort : Effort::off;
   o.validate = shared_.validate;
+  o.share = shared_.share;
   o.cache = shared_.instances;
   o.resolver = this;
   ASSIGN_OR_RETURN(std::shared_ptr<CompiledProgram> p, compile(graph_, facts, bodies_, o));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 
 namespace forethought {
@@ -10,13 +11,19 @@ namespace forethought {
 class CancelFlag {
  public:
   CancelFlag() : flag_(std::make_shared<std::atomic<bool>>(false)) {}
-  void cancel() const { flag_->store(true, std::memory_order_relaxed); }
-  void reset() const { flag_->store(false, std::memory_order_relaxed); }
-  bool cancelled() const { return flag_->load(std::memory_order_relaxed); }
-  // For the inner loop: valid as long as this copy.
+  // One that cannot be set; it takes no memory.
+  static CancelFlag never() { return CancelFlag(nullptr); }
+  void cancel() const { set(true); }
+  void reset() const { set(false); }
+  bool cancelled() const { return flag_ && flag_->load(std::memory_order_relaxed); }
+  // For the inner loop: valid as long as this copy; null if the flag cannot be set.
   const std::atomic<bool>* raw() const { return flag_.get(); }
 
  private:
+  explicit CancelFlag(std::nullptr_t) {}
+  void set(bool value) const {
+    if (flag_) flag_->store(value, std::memory_order_relaxed);
+  }
   std::shared_ptr<std::atomic<bool>> flag_;
 };
 

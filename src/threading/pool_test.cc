@@ -171,6 +171,14 @@ TEST(CancelFlag, CopiesShareOneFlag) {
   EXPECT_FALSE(copy.cancelled());
 }
 
+TEST(CancelFlag, NeverCannotBeSet) {
+  const CancelFlag flag = CancelFlag::never();
+  flag.cancel();
+  EXPECT_FALSE(flag.cancelled());
+  EXPECT_EQ(flag.raw(), nullptr);
+  flag.reset();
+}
+
 #ifndef __SANITIZE_THREAD__
 TEST(PoolDeathTest, AnExceptionInABodyEndsTheProcess) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
