@@ -409,6 +409,7 @@ void bind_session(nb::module_& m) {
 NB_MODULE(_core, m) {
   using namespace forethought;
   using namespace forethought::python;
+  nb::set_leak_warnings(false);  // arrays that live until the interpreter ends are no leak
   m.attr("version") = FORETHOUGHT_VERSION;
   init_convert(m);
   bind_options(m);
