@@ -78,7 +78,7 @@ class SessionOptions(_ConfigEntries):
     enable_cpu_mem_arena = _typed("enable_cpu_mem_arena", bool, True, "Kept; the slab of a plan is always pooled.")
     enable_profiling = _typed("enable_profiling", bool, False, "Record the time of each step; see end_profiling.")
     profile_file_prefix = _typed("profile_file_prefix", str, "forethought_profile_", "How the profile's file name begins.")
-    log_severity_level = _typed("log_severity_level", int, -1, "0 verbose to 4 fatal; -1: as the process is set.")
+    log_severity_level = _typed("log_severity_level", int, -1, "Kept; set_default_logger_severity is for the process.")
     log_verbosity_level = _typed("log_verbosity_level", int, 0, "Kept.")
     logid = _typed("logid", str, "", "Kept.")
     use_deterministic_compute = _typed("use_deterministic_compute", bool, False, "Kept; results are always so.")

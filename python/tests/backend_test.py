@@ -45,3 +45,13 @@ def test_devices_and_compatibility():
     assert not backend.is_compatible(other)
     with pytest.raises(ft.InvalidArgument, match="CUDA"):
         backend.prepare(ADD, device="CUDA")
+
+
+@pytest.mark.filterwarnings("ignore")  # the runner computes all of onnx's cases first, infinities included
+def test_onnx_finds_its_way():
+    """onnx's own runner drives the adapter."""
+    import onnx.backend.test
+    runner = onnx.backend.test.BackendTest(backend.ForethoughtBackend, __name__)
+    runner.include("^test_identity_cpu$")
+    case = runner.test_cases["OnnxBackendNodeModelTest"]("test_identity_cpu")
+    case.debug()
