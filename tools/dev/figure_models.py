@@ -102,6 +102,22 @@ def pack() -> list[pathlib.Path]:
     return sorted(p.parent for p in folder.glob("*/model.onnx"))
 
 
+def demo() -> list[pathlib.Path]:
+    """The demo's text recogniser with a random line of 320 pixels; none where ./dev demo has not fetched it."""
+    import numpy
+    source = ROOT / "build" / "demo" / "PP-OCRv6_rec_small.onnx"
+    if not source.exists():
+        return []
+    folder = BUILD / "demo" / source.stem
+    (folder / "case_0").mkdir(parents=True, exist_ok=True)
+    model = folder / "model.onnx"
+    if not model.exists():
+        model.symlink_to(source)
+        rng = numpy.random.default_rng(1)
+        numpy.save(folder / "case_0" / "input_0.npy", rng.uniform(-1, 1, (1, 3, 48, 320)).astype(numpy.float32))
+    return [folder]
+
+
 def program(name: str, *args, env: dict | None = None) -> tuple[dict | None, str]:
     """Runs build/release/tools/figure_NAME; (its JSON, what it said on standard error), or (None, the error)."""
     argv = [str(ROOT / "build" / "release" / "tools" / f"figure_{name}"), *map(str, args)]
