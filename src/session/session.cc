@@ -36,7 +36,7 @@ std::string did_you_mean(std::string_view name, const std::vector<NodeArg>& args
   std::vector<std::string_view> names;
   for (const NodeArg& a : args) names.push_back(a.name);
   const std::string near(nearest_name(name, names));
-  return near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?");
+  return near.empty() ? "." : absl::StrCat("; did you mean '", near, "'?");
 }
 
 }  // namespace
@@ -83,6 +83,7 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   for (const auto& p : s->providers_) s->provider_names_.emplace_back(p->name());
   s->inputs_ = s->report_.inputs;
   s->outputs_ = s->report_.outputs;
+  s->symbols_ = InputSymbols(s->inputs_);
   const Graph& graph = *result.graph;
   for (ValueId v : graph.inputs()) s->defaults_.push_back(graph.value(v).default_value);
   s->figures_.nodes_in_file = s->report_.stages.front().nodes_after;
@@ -199,6 +200,7 @@ Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outp
     inputs = {filled.data(), filled.size()};
   }
   for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(check_input(i, inputs[i]));
+  RETURN_IF_ERROR(symbols_.check(inputs_, inputs));
   ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs));
   bool given = false;
   for (size_t i = 0; i < outputs.size(); ++i) {

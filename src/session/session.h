@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "session/input_symbols.h"
 #include "session/options.h"
 #include "session/pipeline.h"
 #include "session/source.h"
@@ -95,6 +96,7 @@ class Session {
   std::unique_ptr<SideArena> side_;
   std::unique_ptr<Executor> executor_;
   std::vector<NodeArg> inputs_, outputs_;
+  InputSymbols symbols_;
   std::vector<std::optional<Tensor>> defaults_;
   WeightTotals weights_;
   mutable std::mutex mutex_;  // guards the figures below
