@@ -61,7 +61,7 @@ int run(const BenchArguments& a) {
   if (!loaded.ok()) return fail(loaded.status(), kBadInput);
   Session& s = **loaded;
   auto dims = input_dims(a.model, s.inputs());
-  if (!dims.ok()) return fail(dims.status(), kBadInput);
+  if (!dims.ok()) return fail(dims.status(), kUsage);
   std::vector<Value> inputs(s.inputs().size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (s.inputs()[i].has_default) continue;
@@ -99,12 +99,12 @@ int run(const BenchArguments& a) {
   const SessionSummary sum = s.summary();
   if (a.json) {
     nlohmann::json j = {{"runs", times.size()},    {"min_ms", times.front()}, {"median_ms", quantile(0.5)},
-                        {"p90_ms", quantile(0.9)}, {"first_ms", first},       {"load_ms", sum.load_ms},
-                        {"peak_bytes", sum.peak}};
+                        {"p10_ms", quantile(0.1)}, {"p90_ms", quantile(0.9)}, {"first_ms", first},
+                        {"load_ms", sum.load_ms},  {"peak_bytes", sum.peak}};
     for (const auto& [name, share] : table)
       j["operators"].push_back(
           {{"name", name}, {"calls", share.count / profiled}, {"ms", static_cast<double>(share.ns) / 1e6 / profiled}});
-    fmt::print("{}\n", j.dump(2));
+    fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return kOk;
   }
   fmt::print(
@@ -134,6 +134,8 @@ void add_bench(CLI::App& app, int* code) {
       ->capture_default_str();
   c->add_flag("--nodes", a->nodes, "A table by node instead of by operator");
   c->add_flag("--json", a->json, "As JSON");
+  c->footer(footer({"bench model.onnx --threads 2 --runs 50", "bench model.onnx --shape x=1,3,48,320 --nodes",
+                    "bench model.onnx --plan-mode off --json"}));
   c->callback([a, code] { *code = run(*a); });
 }
 

@@ -47,16 +47,17 @@ int run(const CheckArguments& a) {
 void add_check(CLI::App& app, int* code) {
   auto* a = new CheckArguments;
   CLI::App* c = app.add_subcommand("check", "Run cases with expected outputs and compare by ONNX's rule");
-  c->add_option("folders", a->folders, "Folders that hold cases: model.onnx with test_data_set_K/ or case_K/")
+  c->add_option(
+       "folders", a->folders,
+       "Folders that hold cases: model.onnx with test_data_set_K/ (input_I.pb, output_I.pb) or case_K/ (input_I.npy, "
+       "expected_I.npy) beside it")
       ->required();
-  c->add_option("--level", a->model.level, "Optimisation level")
-      ->check(CLI::IsMember({"disabled", "basic", "extended", "all"}))
-      ->capture_default_str();
-  c->add_option("--threads", a->model.threads, "Threads of a run")->check(CLI::Range(0, 256));
+  add_session_options(*c, &a->model);
   c->add_option("--filter", a->filter, "Only cases whose name contains this");
-  c->add_option("--rtol", a->rtol, "Relative tolerance instead of the case's (1e-3)");
-  c->add_option("--atol", a->atol, "Absolute tolerance instead of the case's (1e-7)");
+  c->add_option("--rtol", a->rtol, "Relative tolerance instead of the case's (1e-3)")->check(CLI::NonNegativeNumber);
+  c->add_option("--atol", a->atol, "Absolute tolerance instead of the case's (1e-7)")->check(CLI::NonNegativeNumber);
   c->add_flag("--verbose", a->verbose, "Name the cases that pass, too");
+  c->footer(footer({"check build/cases/node", "check build/cases --filter conv --level disabled", "check my_model"}));
   c->callback([a, code] { *code = run(*a); });
 }
 

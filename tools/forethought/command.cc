@@ -3,13 +3,17 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <random>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/schema/schema.h"
 #include "graph/text.h"
+#include "providers/cpu/cpu_provider.h"
 
 namespace forethought {
 namespace {
@@ -31,13 +35,6 @@ StatusOr<std::unique_ptr<Graph>> read_text(const std::string& path) {
   return graph;
 }
 
-StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form) {
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0)
-    return invalid(absl::StrCat("'", text, "' is not of the form ", form));
-  return std::pair(text.substr(0, equals), text.substr(equals + 1));
-}
-
 StatusOr<int64_t> number(std::string_view text) {
   int64_t v = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
@@ -46,10 +43,55 @@ StatusOr<int64_t> number(std::string_view text) {
   return v;
 }
 
+// Input names with their dims, from --shape.
+StatusOr<std::map<std::string, Dims>> shapes_of(const ModelArguments& a) {
+  std::map<std::string, Dims> given;
+  for (const std::string& s : a.shapes) {
+    ASSIGN_OR_RETURN(const auto pair, split(s, "NAME=1,3,224,224"));
+    if (given.count(pair.first)) return invalid(absl::StrCat("--shape names '", pair.first, "' twice"));
+    Dims& dims = given[pair.first];
+    std::string_view rest = pair.second;
+    while (!rest.empty()) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      auto d = number(rest.substr(0, comma));
+      if (!d.ok()) return with_context(d.status(), absl::StrCat("--shape ", s));
+      dims.push_back(*d);
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+  }
+  return given;
+}
+
+#define RULE(stage, rewrite) #rewrite,
+constexpr const char* kRewrites[] = {
+#include "passes/pipeline.inc"
+    "remove_dead"};
+#undef RULE
+
 }  // namespace
 
-void add_model_options(CLI::App& c, ModelArguments* a) {
-  c.add_option("model", a->path, "The model: an .onnx file, or a graph in text form (.txt, .graph)")->required();
+std::string footer(std::initializer_list<const char*> examples) {
+  std::string text =
+      "Exit codes: 0 all went well; 1 results differ from what was expected; 2 wrong use of the command line; 3 a\n"
+      "model, input or output file cannot be read, used or written; 4 a run failed.\n\nExamples:\n";
+  for (const char* e : examples) absl::StrAppend(&text, "  forethought ", e, "\n");
+  return text;
+}
+
+StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return invalid(absl::StrCat("'", text, "' is not of the form ", form));
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& names) {
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string near(nearest_name(name, views));
+  return near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?");
+}
+
+void add_session_options(CLI::App& c, ModelArguments* a) {
   c.add_option("--level", a->level, "Optimisation level: disabled, basic, extended, all")
       ->check(CLI::IsMember({"disabled", "basic", "extended", "all"}))
       ->capture_default_str();
@@ -58,13 +100,19 @@ void add_model_options(CLI::App& c, ModelArguments* a) {
   c.add_option("--plan-mode", a->plan, "packed: one slab at planned offsets; off: a buffer for each value")
       ->check(CLI::IsMember({"packed", "off"}))
       ->capture_default_str();
-  c.add_option("--provider", a->providers, "Execution providers in order of priority; the CPU takes the rest");
+  add_repeated(c, "--provider", &a->providers, "An execution provider, in order of priority; the CPU takes the rest");
   c.add_flag("--allow-fallback", a->allow_fallback, "A provider that cannot load is a warning instead of an error");
-  c.add_option("--shape", a->shapes, "Dims of an input: NAME=1,3,224,224 (may be repeated)");
-  c.add_option("--dim", a->dimensions, "A number for a symbolic dim: SYMBOL=8 (may be repeated)");
   c.add_option("--rewrite-limit", a->rewrite_limit,
-               "Stop after so many rewrites, to find the one that changes a result");
-  c.add_option("--without", a->without, "Name of a rewrite that is not to be tried (may be repeated)");
+               "Stop after so many rewrites, to find the one that changes a result")
+      ->check(CLI::NonNegativeNumber);
+  add_repeated(c, "--without", &a->without, "Name of a rewrite that is not to be tried");
+}
+
+void add_model_options(CLI::App& c, ModelArguments* a) {
+  c.add_option("model", a->path, "The model: an .onnx file, or a graph in text form (.txt, .graph)")->required();
+  add_repeated(c, "--shape", &a->shapes, "Dims of an input: NAME=1,3,224,224");
+  add_repeated(c, "--dim", &a->dimensions, "A number for a symbolic dim: SYMBOL=8");
+  add_session_options(c, a);
 }
 
 StatusOr<SessionOptions> session_options(const ModelArguments& a) {
@@ -73,10 +121,20 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
     if (a.level == name) o.optimization_level = level;
   o.intra_op_threads = a.threads;
   o.plan = a.plan == "off" ? PlanMode::off : PlanMode::packed;
-  for (const std::string& p : a.providers) o.providers.push_back({p, {}});
+  register_cpu_provider();
+  const std::vector<std::string> known = ProviderRegistry::global().names();
+  for (const std::string& p : a.providers) {
+    if (!a.allow_fallback && std::find(known.begin(), known.end(), p) == known.end())
+      return invalid(absl::StrCat("there is no execution provider '", p, "'; there are: ", absl::StrJoin(known, ", ")));
+    o.providers.push_back({p, {}});
+  }
   o.allow_fallback = a.allow_fallback;
   o.rewrite_limit = a.rewrite_limit;
   o.disabled_rewrites = a.without;
+  for (const std::string& rewrite : a.without)
+    if (std::find(std::begin(kRewrites), std::end(kRewrites), rewrite) == std::end(kRewrites))
+      return invalid(absl::StrCat("there is no rewrite '", rewrite, "'; there are: ", absl::StrJoin(kRewrites, ", ")));
+  RETURN_IF_ERROR(shapes_of(a).status());
   for (const std::string& d : a.dimensions) {
     ASSIGN_OR_RETURN(const auto pair, split(d, "SYMBOL=8"));
     ASSIGN_OR_RETURN(o.free_dimensions[pair.first], number(pair.second));
@@ -85,12 +143,14 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
 }
 
 StatusOr<std::unique_ptr<Session>> load_session(const ModelArguments& a, const SessionOptions& options) {
+  progress(absl::StrCat("loading ", a.path));
   if (!is_text(a.path)) return Session::load(a.path, options);
   ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, read_text(a.path));
   return Session::from_graph(std::move(graph), options);
 }
 
 StatusOr<PipelineResult> load_to_stage(const ModelArguments& a, const SessionOptions& options, Stage until) {
+  progress(absl::StrCat("loading ", a.path));
   ModelSource source;
   if (is_text(a.path)) {
     ASSIGN_OR_RETURN(source.graph, read_text(a.path));
@@ -100,36 +160,34 @@ StatusOr<PipelineResult> load_to_stage(const ModelArguments& a, const SessionOpt
   return run_pipeline(std::move(source), options, until);
 }
 
-StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vector<NodeArg>& inputs) {
-  std::map<std::string, Dims> given;
-  for (const std::string& s : a.shapes) {
-    ASSIGN_OR_RETURN(const auto pair, split(s, "NAME=1,3,224,224"));
-    Dims& dims = given[pair.first];
-    std::string_view rest = pair.second;
-    while (!rest.empty()) {
-      const size_t comma = std::min(rest.find(','), rest.size());
-      ASSIGN_OR_RETURN(const int64_t d, number(rest.substr(0, comma)));
-      dims.push_back(d);
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-    }
+StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vector<NodeArg>& inputs,
+                                       const std::map<size_t, std::string>& files) {
+  ASSIGN_OR_RETURN(const auto given, shapes_of(a));
+  std::vector<std::string> names;
+  for (const NodeArg& in : inputs) names.push_back(in.name);
+  for (const auto& [name, dims] : given) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end())
+      return invalid(
+          absl::StrCat("--shape names '", name, "', which is no input of the model", did_you_mean(name, names)));
+    if (files.count(at - names.begin()))
+      return invalid(absl::StrCat("--shape names '", name, "', which comes from a file"));
   }
-  std::vector<Dims> result;
-  for (const NodeArg& in : inputs) {
+  std::vector<Dims> result(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const NodeArg& in = inputs[i];
     const auto it = given.find(in.name);
-    if (it != given.end()) {
-      result.push_back(it->second);
-      given.erase(it);
-      continue;
-    }
     const auto numbers = in.shape.numbers();
-    if (in.type.is_tensor() && !numbers)
+    if (it != given.end()) {
+      result[i] = it->second;
+    } else if (numbers) {
+      result[i].assign(numbers->begin(), numbers->end());
+    } else if (in.type.is_tensor() && !in.has_default && !files.count(i)) {
       return invalid(absl::StrCat("input '", in.name, "' has the shape ", to_string(in.shape),
                                   ": give its dims with --shape ", in.name,
                                   "=…, or numbers for its symbols with --dim"));
-    result.push_back(numbers ? Dims(numbers->begin(), numbers->end()) : Dims());
+    }
   }
-  if (!given.empty())
-    return invalid(absl::StrCat("--shape names '", given.begin()->first, "', which is no input of the model"));
   return result;
 }
 

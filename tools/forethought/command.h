@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,18 +27,32 @@ struct ModelArguments {
   std::vector<std::string> without;  // rewrites that are not tried
 };
 
-// Adds the model and the options that every subcommand has.
+// Adds the options of a session that every subcommand has; or these, the model and the dims of its inputs.
+void add_session_options(CLI::App& command, ModelArguments* a);
 void add_model_options(CLI::App& command, ModelArguments* a);
+// An option that may be repeated, with one value each time.
+template <typename T>
+CLI::Option* add_repeated(CLI::App& command, const char* flag, std::vector<T>* values, const char* text) {
+  return command.add_option(flag, *values, std::string(text) + " (may be repeated)")->allow_extra_args(false);
+}
+// What stands below the options in --help: exit codes, then examples, one a line.
+std::string footer(std::initializer_list<const char*> examples);
+// The options as the session wants them; an error is a wrong use of the command line.
 StatusOr<SessionOptions> session_options(const ModelArguments& a);
 // Loads .onnx, or a graph in text form (.txt, .graph).
 StatusOr<std::unique_ptr<Session>> load_session(const ModelArguments& a, const SessionOptions& options);
 StatusOr<PipelineResult> load_to_stage(const ModelArguments& a, const SessionOptions& options, Stage until);
 
-// The dims of every input: from --shape, else from the model. An input whose dims neither gives is an error that says
-// which option to use.
-StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vector<NodeArg>& inputs);
+// The dims of every input: from --shape, else from the model; none of inputs in `files`, which come from files, and of
+// those with a default. An input whose dims neither gives is an error that says
+// which option to use: a wrong use of the command line.
+StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vector<NodeArg>& inputs,
+                                       const std::map<size_t, std::string>& files = {});
 // Random values: floats normal, integers 0 to 9, bools; the same for the same seed.
 StatusOr<Value> random_value(const NodeArg& input, const Dims& dims, uint64_t seed);
+
+StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form);  // NAME=…
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);  // "; did you mean 'x'?" or ""
 
 int fail(const Status& status, ExitCode code);  // prints the error; returns the code
 bool on_terminal();                             // whether progress may be drawn on standard error

@@ -42,6 +42,8 @@ void add_dump(CLI::App& app, int* code) {
   c->add_flag("--weights", a->weights,
               "Write long constants too; without them the text is short but cannot be read back");
   c->add_option("--onnx", a->onnx, "Save the graph as this .onnx file instead");
+  c->footer(footer({"dump model.onnx --stage import", "dump model.onnx --stage basic --weights > basic.txt",
+                    "run basic.txt", "dump model.onnx --onnx optimised.onnx"}));
   c->callback([a, code] { *code = run(*a); });
 }
 

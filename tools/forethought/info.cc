@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "onnx/import/import.h"
 #include "tools/forethought/command.h"
 
 namespace forethought {
@@ -34,10 +35,28 @@ void print_args(const char* title, const std::vector<NodeArg>& args) {
                a.has_default ? " (has a default)" : "");
 }
 
+// The graph as the file has it, without asking whether its operators can be run.
+StatusOr<PipelineResult> describe_only(const ModelArguments& a) {
+  PipelineResult r;
+  ASSIGN_OR_RETURN(r.graph, load_model(a.path));
+  const Graph& g = *r.graph;
+  r.report.info = g.info;
+  for (ValueId v : g.inputs())
+    r.report.inputs.push_back(
+        {g.value(v).name, g.value(v).type, g.value(v).shape, g.value(v).default_value.has_value()});
+  for (ValueId v : g.outputs()) r.report.outputs.push_back({g.value(v).name, g.value(v).type, g.value(v).shape});
+  return r;
+}
+
 int run(const ModelArguments& a) {
   auto options = session_options(a);
   if (!options.ok()) return fail(options.status(), kUsage);
   auto loaded = load_to_stage(a, *options, Stage::infer);
+  if (absl::IsUnimplemented(loaded.status())) {  // what cannot be run can be described all the same
+    const std::string why(loaded.status().message());
+    loaded = describe_only(a);
+    if (loaded.ok()) fmt::print("This model cannot be run: {}\n\n", why);
+  }
   if (!loaded.ok()) return fail(loaded.status(), kBadInput);
   const PipelineReport& r = loaded->report;
   std::error_code error;
@@ -71,6 +90,7 @@ void add_info(CLI::App& app, int* code) {
   auto* a = new ModelArguments;
   CLI::App* c = app.add_subcommand("info", "Inputs, outputs, opsets, operators, size and metadata of a model");
   add_model_options(*c, a);
+  c->footer(footer({"info model.onnx"}));
   c->callback([a, code] { *code = run(*a); });
 }
 

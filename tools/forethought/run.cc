@@ -1,6 +1,7 @@
 // forethought run: one run of a model on files or random values.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
@@ -31,25 +32,32 @@ StatusOr<Value> read_input(const std::string& path, const NodeArg& arg) {
   return value;
 }
 
-StatusOr<std::vector<Value>> make_inputs(const RunArguments& a, const std::vector<NodeArg>& inputs) {
-  std::vector<Value> values(inputs.size());
-  std::vector<NodeArg> open;
+// Which file each --input names, by position of the input.
+StatusOr<std::map<size_t, std::string>> input_files(const RunArguments& a, const std::vector<NodeArg>& inputs) {
+  std::map<size_t, std::string> files;
+  std::vector<std::string> names;
+  for (const NodeArg& in : inputs) names.push_back(in.name);
   for (const std::string& text : a.inputs) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos) return invalid(absl::StrCat("'", text, "' is not of the form NAME=FILE"));
-    const std::string name = text.substr(0, equals);
-    size_t i = 0;
-    while (i < inputs.size() && inputs[i].name != name) ++i;
-    if (i == inputs.size()) return invalid(absl::StrCat("the model has no input '", name, "'"));
-    ASSIGN_OR_RETURN(values[i], read_input(text.substr(equals + 1), inputs[i]));
+    ASSIGN_OR_RETURN(const auto pair, split(text, "NAME=FILE"));
+    const auto at = std::find(names.begin(), names.end(), pair.first);
+    if (at == names.end())
+      return invalid(
+          absl::StrCat("--input: the model has no input '", pair.first, "'", did_you_mean(pair.first, names)));
+    if (!files.emplace(at - names.begin(), pair.second).second)
+      return invalid(absl::StrCat("--input names '", pair.first, "' twice"));
   }
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (values[i].is_none() && !inputs[i].has_default) open.push_back(inputs[i]);
-  ASSIGN_OR_RETURN(const std::vector<Dims> dims, input_dims(a.model, open));
-  size_t k = 0;
+  return files;
+}
+
+StatusOr<std::vector<Value>> make_inputs(const RunArguments& a, const std::vector<NodeArg>& inputs,
+                                         const std::map<size_t, std::string>& files, const std::vector<Dims>& dims) {
+  std::vector<Value> values(inputs.size());
+  for (const auto& [i, path] : files) {
+    ASSIGN_OR_RETURN(values[i], read_input(path, inputs[i]));
+  }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!values[i].is_none() || inputs[i].has_default) continue;
-    ASSIGN_OR_RETURN(values[i], random_value(inputs[i], dims[k++], a.seed + i));
+    ASSIGN_OR_RETURN(values[i], random_value(inputs[i], dims[i], a.seed + i));
   }
   return values;
 }
@@ -80,9 +88,16 @@ std::string describe(const Value& v) {
   return text;
 }
 
-Status write_output(const std::filesystem::path& folder, size_t index, const Value& v) {
-  if (!v.is_tensor()) return unsupported("only tensors can be written to .npy files");
-  return write_npy((folder / fmt::format("output_{}.npy", index)).string(), v.tensor());
+// output_I.npy; the elements of a sequence as output_I_K.npy.
+Status write_output(const std::filesystem::path& stem, const Value& v) {
+  if (v.is_none()) return absl::OkStatus();
+  if (const Sequence* s = v.sequence()) {
+    for (size_t k = 0; k < s->items.size(); ++k)
+      RETURN_IF_ERROR(write_output(stem.string() + fmt::format("_{}", k), s->items[k]));
+    return absl::OkStatus();
+  }
+  if (!v.is_tensor()) return unsupported("only tensors and sequences of tensors can be written to .npy files");
+  return write_npy(stem.string() + ".npy", v.tensor());
 }
 
 int run(const RunArguments& a) {
@@ -90,7 +105,11 @@ int run(const RunArguments& a) {
   if (!options.ok()) return fail(options.status(), kUsage);
   auto session = load_session(a.model, *options);
   if (!session.ok()) return fail(session.status(), kBadInput);
-  auto inputs = make_inputs(a, (*session)->inputs());
+  auto files = input_files(a, (*session)->inputs());
+  if (!files.ok()) return fail(files.status(), kUsage);
+  auto dims = input_dims(a.model, (*session)->inputs(), *files);
+  if (!dims.ok()) return fail(dims.status(), kUsage);
+  auto inputs = make_inputs(a, (*session)->inputs(), *files, *dims);
   if (!inputs.ok()) return fail(inputs.status(), kBadInput);
   std::vector<Value> outputs((*session)->outputs().size());
   const auto start = std::chrono::steady_clock::now();
@@ -102,7 +121,8 @@ int run(const RunArguments& a) {
     if (a.output_dir.empty()) continue;
     std::error_code error;
     std::filesystem::create_directories(a.output_dir, error);
-    if (Status s = write_output(a.output_dir, i, outputs[i]); !s.ok()) return fail(s, kBadInput);
+    if (Status s = write_output(std::filesystem::path(a.output_dir) / fmt::format("output_{}", i), outputs[i]); !s.ok())
+      return fail(s, kBadInput);
   }
   fmt::print("{:.3f} ms\n", ms.count());
   return kOk;
@@ -114,10 +134,12 @@ void add_run(CLI::App& app, int* code) {
   auto* a = new RunArguments;  // lives as long as the process, as CLI11 wants
   CLI::App* c = app.add_subcommand("run", "Run once, on given or random inputs");
   add_model_options(*c, &a->model);
-  c->add_option("--input", a->inputs,
-                "An input from a .npy or .pb file: NAME=FILE (may be repeated); others are random");
-  c->add_option("--output-dir", a->output_dir, "Write every output there as output_I.npy");
-  c->add_option("--seed", a->seed, "Seed of random inputs")->capture_default_str();
+  add_repeated(*c, "--input", &a->inputs, "An input from a .npy or .pb file: NAME=FILE; others are random");
+  c->add_option("--output-dir", a->output_dir,
+                "Write every output there as output_I.npy, elements of a sequence as output_I_K.npy");
+  c->add_option("--seed", a->seed, "Seed of random inputs")->check(CLI::NonNegativeNumber)->capture_default_str();
+  c->footer(footer({"run model.onnx", "run model.onnx --input x=image.npy --output-dir out",
+                    "run model.onnx --shape x=2,3,48,320 --seed 7 --level disabled"}));
   c->callback([a, code] { *code = run(*a); });
 }
 

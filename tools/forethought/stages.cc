@@ -37,7 +37,7 @@ int run(const StagesArguments& a) {
   if (!loaded.ok()) return fail(loaded.status(), kBadInput);
   const PipelineReport& r = loaded->report;
   if (a.json) {
-    fmt::print("{}\n", as_json(r).dump(2));
+    fmt::print("{}\n", as_json(r).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return kOk;
   }
   fmt::print("{:<10} {:>9} {:>8} {:>8}\n", "stage", "ms", "before", "after");
@@ -71,6 +71,7 @@ void add_stages(CLI::App& app, int* code) {
   c->add_flag("--journal", a->journal, "Every attempt of a rewrite, with the reason of each that was declined");
   c->add_flag("--claims", a->claims, "Every node's provider, and why others did not take it");
   c->add_flag("--json", a->json, "All of it as JSON");
+  c->footer(footer({"stages model.onnx", "stages model.onnx --journal --level basic", "stages model.onnx --claims"}));
   c->callback([a, code] { *code = run(*a); });
 }
 

@@ -19,29 +19,29 @@ bool is_set(const fs::path& p) {
   return fs::is_directory(p) && (n.starts_with("test_data_set_") || n.starts_with("case_"));
 }
 
-void read_tolerance(const fs::path& file, Tolerance* t) {
-  std::ifstream in(file);
-  if (!in) return;
-  const auto json = nlohmann::json::parse(in, nullptr, false);
+// What a JSON object says about tolerances; what is no number is passed over.
+void read_tolerance(const nlohmann::json& json, Tolerance* t) {
   if (!json.is_object()) return;
-  t->rtol = json.value("rtol", t->rtol);
-  t->atol = json.value("atol", t->atol);
-  t->mean = json.value("mean", t->mean);
+  const auto number = [&](const char* key, double* v) {
+    if (json.contains(key) && json[key].is_number()) *v = json[key].get<double>();
+  };
+  number("rtol", &t->rtol);
+  number("atol", &t->atol);
+  number("mean", &t->mean);
 }
 
 // `real` cases name a light model in data.json; its expected output lies beside the model.
 void add_light(const fs::path& folder, const std::string& name, std::vector<TestCase>* out) {
   std::ifstream in(folder / "data.json");
   const auto json = nlohmann::json::parse(in, nullptr, false);
-  if (!json.is_object() || !json.contains("url")) return;
+  if (!json.is_object() || !json.contains("url") || !json["url"].is_string()) return;
   const std::string model = fs::path(json["url"].get<std::string>()).filename().string();
   const fs::path light = folder.parent_path().parent_path() / "light";
   TestCase c;
   c.name = name;
   c.model = (light / model).string();
   c.sets.push_back((light / (fs::path(model).stem().string() + "_output_0.pb")).string());
-  c.tolerance.rtol = json.value("rtol", 1e-3);
-  c.tolerance.atol = json.value("atol", 1e-7);
+  read_tolerance(json, &c.tolerance);
   out->push_back(std::move(c));
 }
 
@@ -60,7 +60,8 @@ void add_case(const fs::path& folder, const fs::path& root, std::vector<TestCase
     if (entry.path().filename().string().starts_with("case_")) c.tolerance.atol = 1e-5;
   }
   std::sort(c.sets.begin(), c.sets.end());
-  read_tolerance(folder / "tolerance.json", &c.tolerance);
+  std::ifstream in(folder / "tolerance.json");
+  if (in) read_tolerance(nlohmann::json::parse(in, nullptr, false), &c.tolerance);
   out->push_back(std::move(c));
 }
 
