@@ -83,6 +83,14 @@ def test_each_header_stands_alone_on_the_standard_library(prefix, header, tmp_pa
     assert re.findall(r"#include <\w+/", text) == []
 
 
+def test_the_code_of_the_page_compiles(prefix, tmp_path):
+    page = (ROOT / "docs" / "cpp.md").read_text()
+    include, rest = re.search(r"```cpp\n(#include.*?\n)(.*?)```", page, re.DOTALL).groups()
+    (tmp_path / "t.cc").write_text(f"{include}int report(const std::string&);\nint f(std::span<float> pixels) {{\n{rest}"
+                                   "return scores.ok();\n}\n")
+    sh("g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", f"-I{prefix / 'include'}", tmp_path / "t.cc")
+
+
 def test_only_public_symbols_are_exported(prefix):
     library = next(p for p in sorted((prefix / "lib").rglob("libforethought.so*")) if not p.is_symlink())
     names = [line.split()[-1] for line in sh("nm", "-D", "--defined-only", library).splitlines()]

@@ -2,6 +2,7 @@
 #include "forethought/session.h"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -83,13 +84,15 @@ Metadata public_metadata(const ModelInfo& info) {
   return in;
 }
 
-// Memory that the system refuses is an error like another; nothing else throws in here.
+// What libraries throw ends here, as an error like another.
 template <typename F>
 Status guarded(F&& f) {
   try {
     return public_status(f());
   } catch (const std::bad_alloc&) {
     return Status(ErrorCode::exhausted, "the system has no more memory");
+  } catch (const std::exception& e) {
+    return Status(ErrorCode::internal, e.what());
   }
 }
 
