@@ -233,7 +233,8 @@ TEST(DirectConv, EveryActivationAgrees) {
   const Epilogue all[] = {
       {Activation::relu, 0, 0},     {Activation::leaky_relu, 0.1f, 0}, {Activation::clip, -0.5f, 0.75f},
       {Activation::clip, 0.25f, 6}, {Activation::elu, 1.5f, 0},        {Activation::sigmoid, 0, 0},
-      {Activation::tanh, 0, 0},     {Activation::hard_swish, 0, 0},    {Activation::hard_sigmoid, 0.2f, 0.5f}};
+      {Activation::tanh, 0, 0},     {Activation::hard_swish, 0, 0},    {Activation::hard_sigmoid, 0.2f, 0.5f},
+      {Activation::gelu, 0, 0},     {Activation::swish, 0, 0}};
   for (const Epilogue& e : all) {
     for (bool blocked : {false, true}) {
       std::vector<float> want(s.out_channels * out), zero(want.size());

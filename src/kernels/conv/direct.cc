@@ -39,9 +39,11 @@ std::array<int64_t, 3> three(const WindowDims& dims, int64_t fill) {
 
 int64_t product(const std::array<int64_t, 3>& a) { return a[0] * a[1] * a[2]; }
 
-// oneDNN's comparing activations turn NaN into a number. We apply those ourselves, to a share that is still in cache.
-bool loses_nan(Activation a) {
-  return a == Activation::relu || a == Activation::leaky_relu || a == Activation::clip || a == Activation::hard_sigmoid;
+// What we apply ourselves, to a share that is still in cache: oneDNN's comparing activations turn NaN into a number,
+// and its GELU and swish are less exact than ours.
+bool is_ours(Activation a) {
+  return a == Activation::relu || a == Activation::leaky_relu || a == Activation::clip ||
+         a == Activation::hard_sigmoid || a == Activation::gelu || a == Activation::swish;
 }
 
 // oneDNN's generated code addresses with 32-bit offsets.
@@ -158,7 +160,7 @@ StatusOr<std::shared_ptr<const DirectConv>> DirectConv::make(Isa isa, const Conv
   key.pads_end = three(w.pads_end, 0);
   key.bias = options.bias;
   key.sum = options.sum;
-  if (!loses_nan(options.epilogue.activation)) key.epilogue = options.epilogue;
+  if (!is_ours(options.epilogue.activation)) key.epilogue = options.epilogue;
   c->in_volume_ = product(c->in_);
   c->out_volume_ = product(key.out);
   if (c->in_volume_ < 1 || c->out_volume_ < 1) return unsupported("an empty image");
@@ -309,7 +311,7 @@ Status DirectConv::run(int64_t unit, const float* x, const float* w, const float
   }
   const auto& primitive = blocks == part_blocks_ ? whole_ : tail_;
   RETURN_IF_ERROR(primitive->run(src, w + out_at * per_output, bias ? bias + out_at : nullptr, dst, worker));
-  if (loses_nan(options_.epilogue.activation))
+  if (is_ours(options_.epilogue.activation))
     sgemm_finish(isa_, {1, 1, {nullptr, 0, 0}, options_.epilogue}, dst, elements, 0, 1, 0, elements);
   if (!options_.dest_blocked) {
     for (int64_t k = 0; k < blocks; ++k)

@@ -2,12 +2,15 @@
 #include "kernels/gemm/epilogue.h"
 
 #include <cmath>
+#include <iterator>
 
 namespace forethought::kernels {
 namespace {
 
-constexpr const char* kNames[] = {"",        "Relu", "LeakyRelu", "Clip",       "Elu",
-                                  "Sigmoid", "Tanh", "HardSwish", "HardSigmoid"};
+constexpr const char* kNames[] = {"",     "Relu",      "LeakyRelu",   "Clip", "Elu",  "Sigmoid",
+                                  "Tanh", "HardSwish", "HardSigmoid", "Gelu", "Swish"};
+
+constexpr float kHalfRoot = 0.70710678118654752f;  // 1/√2
 
 // NaN passes through both bounds.
 float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
@@ -15,7 +18,7 @@ float clamp(float v, float low, float high) { return v < low ? low : v > high ? 
 }  // namespace
 
 std::optional<Activation> activation_from_name(std::string_view n) {
-  for (int i = 0; i < 9; ++i)
+  for (size_t i = 0; i < std::size(kNames); ++i)
     if (n == kNames[i]) return static_cast<Activation>(i);
   return std::nullopt;
 }
@@ -42,6 +45,10 @@ float activate(const Epilogue& e, float v) {
       return v * clamp(v * (1.0f / 6.0f) + 0.5f, 0, 1);
     case Activation::hard_sigmoid:
       return clamp(e.alpha * v + e.beta, 0, 1);
+    case Activation::gelu:
+      return 0.5f * v * (1.0f + std::erf(v * kHalfRoot));
+    case Activation::swish:
+      return v / (1.0f + std::exp(-v));
   }
   return v;
 }

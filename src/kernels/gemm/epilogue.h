@@ -7,7 +7,19 @@
 
 namespace forethought::kernels {
 
-enum class Activation : uint8_t { none, relu, leaky_relu, clip, elu, sigmoid, tanh, hard_swish, hard_sigmoid };
+enum class Activation : uint8_t {
+  none,
+  relu,
+  leaky_relu,
+  clip,
+  elu,
+  sigmoid,
+  tanh,
+  hard_swish,
+  hard_sigmoid,
+  gelu,  // x·(1 + erf(x/√2))/2
+  swish  // x·sigmoid(x)
+};
 
 // alpha, beta: leaky_relu slope; clip's bounds; elu's alpha; hard_sigmoid's alpha and beta; unused by the others.
 struct Epilogue {

@@ -125,7 +125,11 @@ TEST(Sgemm, FinishAgreesWithScalar) {
                           {Activation::clip, -0.5f, 0.5f},
                           {Activation::sigmoid, 0, 0},
                           {Activation::hard_sigmoid, 0.2f, 0.5f},
-                          {Activation::hard_swish, 0, 0}};
+                          {Activation::hard_swish, 0, 0},
+                          {Activation::tanh, 0, 0},
+                          {Activation::elu, 1.5f, 0},
+                          {Activation::gelu, 0, 0},
+                          {Activation::swish, 0, 0}};
   const int64_t rows = 3, cols = 41;
   const auto c = random(rows * cols, 1), z = random(rows * cols, 2);
   for (Isa isa : vector_tiers())

@@ -135,6 +135,15 @@ void sgemm_impl(Matrix<float> a, SgemmB b, int64_t n, int64_t k, float* c, int64
   }
 }
 
+using DF = hn::ScalableTag<float>;
+using VF = hn::Vec<DF>;
+#include "kernels/pointwise/simd_functions.inc"
+
+VF sigmoid_f32(VF x) {
+  const VF one = hn::Set(DF(), 1.0f);
+  return hn::Div(one, hn::Add(one, exp_f32(hn::Neg(x))));
+}
+
 template <class D, class V = hn::Vec<D>>
 V apply(D d, const Epilogue& e, V v) {
   // Comparisons are false for NaN, which passes through.
@@ -152,6 +161,18 @@ V apply(D d, const Epilogue& e, V v) {
       const V r = hn::MulAdd(hn::Set(d, e.alpha), v, hn::Set(d, e.beta)), one = hn::Set(d, 1.0f);
       const V low = hn::IfThenElse(hn::Lt(r, hn::Zero(d)), hn::Zero(d), r);
       return hn::IfThenElse(hn::Gt(low, one), one, low);
+    }
+    case Activation::sigmoid:
+      return sigmoid_f32(v);
+    case Activation::tanh:
+      return tanh_f32(v);
+    case Activation::swish: {
+      // Far below zero 1 + e^-v is infinite and the quotient 0, as it should be.
+      return hn::Div(v, hn::Add(hn::Set(d, 1.0f), exp_f32(hn::Neg(v))));
+    }
+    case Activation::gelu: {
+      const V half = hn::Mul(v, hn::Set(d, 0.5f));
+      return hn::MulAdd(half, erf_f32(hn::Mul(v, hn::Set(d, 0.70710678118654752f))), half);
     }
     default:
       return v;
@@ -180,8 +201,7 @@ void finish_impl(const Finish& f, float* c, int64_t c_stride, int64_t row_begin,
       row[j] = f.alpha * row[j] + (zr ? f.beta * zr[j * z.col_stride] : 0.0f);
     }
     const Activation a = f.epilogue.activation;
-    const bool done =
-        a == Activation::relu || a == Activation::leaky_relu || a == Activation::clip || a == Activation::hard_sigmoid;
+    const bool done = a != Activation::elu && a != Activation::hard_swish;  // by apply()
     const int64_t from = done ? scalar_from : col_begin;
     activate(f.epilogue, row + from, col_end - from);
   }

@@ -117,6 +117,10 @@ dnnl_status_t append(dnnl_post_ops_t ops, const Epilogue& e) {
       const dnnl_status_t s = eltwise(dnnl_eltwise_linear, e.alpha, e.beta);
       return s == dnnl_success ? eltwise(dnnl_eltwise_clip, 0, 1) : s;
     }
+    case Activation::gelu:
+      return eltwise(dnnl_eltwise_gelu_erf, 0, 0);
+    case Activation::swish:
+      return eltwise(dnnl_eltwise_swish, 1, 0);
   }
   return dnnl_unimplemented;
 }

@@ -1,43 +1,19 @@
 // fuse_residual, fuse_bias, fuse_addend, fuse_activation: what follows a convolution or matrix product and that its
 // kernel does before it stores the result.
-#include <algorithm>
+#include <limits>
 
 #include "passes/engine/constants.h"
-#include "passes/engine/rule.h"
+#include "passes/extended/products.h"
 
 namespace forethought::passes {
 namespace {
-
-constexpr const char* kActivation = "activation";
-
-bool is_internal(const GraphNode& n, std::string_view type) {
-  return n.op.domain == kInternalDomain && n.op.type == type;
-}
-bool is_conv(const GraphNode& n) { return n.op.is("Conv") || is_internal(n, "FusedConv"); }
-bool is_gemm(const GraphNode& n) { return n.op.is("Gemm") || is_internal(n, "FusedGemm"); }
-bool is_matmul(const GraphNode& n) { return n.op.is("MatMul") || is_internal(n, "FusedMatMul"); }
-bool is_activated(const GraphNode& n) { return !n.attributes.get_string(kActivation, "").empty(); }
 
 // The node that makes input i, if it is one that takes post-ops.
 std::optional<NodeId> product_at(const RuleCtx& c, int i) {
   if (!c.has_in(i)) return std::nullopt;
   const NodeId id = c.in(i).producer;
   if (!id.valid()) return std::nullopt;
-  const GraphNode& n = c.graph.node(id);
-  if (!is_conv(n) && !is_gemm(n) && !is_matmul(n)) return std::nullopt;
-  return id;
-}
-
-std::vector<Ref> inputs_of(const GraphNode& n) { return {n.inputs.begin(), n.inputs.end()}; }
-
-Outcome fuse_into(NodeId product, std::string_view op, std::vector<Ref> inputs, Attributes attributes) {
-  Rewrite r = replace_root_with(op, std::move(inputs), std::move(attributes));
-  r.takes(product);
-  return r;
-}
-
-std::string fused_name(const GraphNode& n) {
-  return is_conv(n) ? "forethought.FusedConv" : is_gemm(n) ? "forethought.FusedGemm" : "forethought.FusedMatMul";
+  return is_product(c.graph.node(id)) ? std::optional<NodeId>(id) : std::nullopt;
 }
 
 // --- y = conv(x) + r with r shaped like y.
@@ -144,10 +120,7 @@ Outcome activation(const RuleCtx& c) {
   if (is_activated(n)) return decline("the product has an activation already");
   std::vector<float> params;
   if (!parameters_of(c, &params)) return decline("the bounds are not constant f32 numbers in order");
-  Attributes attributes = n.attributes;
-  attributes.set(kActivation, c.node().op.type);
-  if (!params.empty()) attributes.set("activation_params", params);
-  return fuse_into(*product, fused_name(n), inputs_of(n), std::move(attributes));
+  return fuse_activation_into(n, *product, c.node().op.type, params);
 }
 
 }  // namespace

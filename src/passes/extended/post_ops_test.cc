@@ -161,6 +161,38 @@ TEST(FuseActivation, NotWhereAKernelOrABoundIsMissing) {
                   "activation already");
 }
 
+TEST(FuseGelu, IntoTheProductThatMakesX) {
+  const std::string wanted = conv_graph("%y = forethought.FusedConv<activation=\"Gelu\">(%x, %w)");
+  for (const char* body :
+       {"%d = Div(%a, 1.41421356) %e = Erf(%d) %p = Add(%e, 1.0) %q = Mul(%a, %p) %y = Mul(%q, 0.5)",
+        "%d = Mul(0.70710678, %a) %e = Erf(%d) %p = Add(1.0, %e) %h = Mul(%a, 0.5) %y = Mul(%h, %p)",
+        "%d = Div(%a, 1.41421356) %e = Erf(%d) %p = Add(%e, 1.0) %q = Mul(%p, 0.5) %y = Mul(%q, %a)"})
+    expect_rewrite("fuse_gelu", conv_graph("%a = Conv(%x, %w) " + std::string(body)), wanted, 1e-5);
+}
+
+TEST(FuseGelu, P20NotWithTaps) {
+  const char* body = "%d = Div(%a, 1.41421356) %e = Erf(%d) %p = Add(%e, 1.0) %q = Mul(%a, %p) %z = Mul(%q, 0.5) ";
+  expect_declined("fuse_gelu", conv_graph("%a = Conv(%x, %w) " + std::string(body) + "%y = Add(%z, %e)"),
+                  "also feeds Add");
+  expect_declined("fuse_gelu", conv_graph("%a = Conv(%x, %w) " + std::string(body) + "%y = Add(%z, %a)"),
+                  "also feeds Add");
+  expect_declined("fuse_gelu", conv_graph("%a = Conv(%x, %w) " + std::string(body) + "%y = Add(%q, %z)"),
+                  "also feeds Add");
+  expect_declined("fuse_gelu", conv_graph("%a = Neg(%x) " + std::string(body) + "%y = Neg(%z)"), "");
+}
+
+TEST(FuseSwish, IntoTheProductThatMakesX) {
+  expect_rewrite("fuse_swish",
+                 "graph g(%x: f32[M,2]) { const %w: f32[2,3] = [1, 2, 3, 4, 5, -6] %a = MatMul(%x, %w) "
+                 "%s = Sigmoid(%a) %y = Mul(%s, %a) return %y }",
+                 "graph g(%x: f32[M,2]) { const %w: f32[2,3] = [1, 2, 3, 4, 5, -6] "
+                 "%y = forethought.FusedMatMul<activation=\"Swish\">(%x, %w) return %y }",
+                 1e-5);
+  expect_declined("fuse_swish", conv_graph("%a = Conv(%x, %w) %s = Sigmoid(%a) %z = Mul(%s, %a) %y = Add(%z, %s)"),
+                  "also feeds");
+  expect_declined("fuse_swish", conv_graph("%a = Conv(%x, %w) %s = Sigmoid(%r) %y = Mul(%s, %a)"), "");
+}
+
 TEST(FuseResidual, OfTwoConvolutionsTheOneThatNobodyElseReads) {
   expect_rewrite("fuse_residual", conv_graph("%a = Conv(%x, %w) %b = Conv(%a, %w) %y = Add(%a, %b)"),
                  conv_graph("%a = Conv(%x, %w) %y = forethought.FusedConv(%a, %w, _, %a)"), 1e-5);
