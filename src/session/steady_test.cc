@@ -71,6 +71,35 @@ TEST(Steady, A10_RunsOfANetCallForNoMemory) {
   }
 }
 
+// 200 trips and both branches of an If: bodies run in frames that are kept, in room that the parent planned.
+TEST(Steady, C37_BodiesCallForNoMemory) {
+  const auto session = session_of(R"(graph(%s0: f32[4,8], %c: bool[]) {
+    %s = Loop(i64 200, bool true, %s0) {
+      body: graph(%i: i64[], %t: bool[], %a: f32[4,8]) {
+        %b = Mul(%a, 0.5)
+        %d = Add(%b, 1.0)
+        %u = Identity(%t)
+        return %u, %d
+      }
+    }
+    %y = If(%c; %s) {
+      then_branch: graph(%p: f32[4,8]) {
+        %q = Neg(%p)
+        return %q
+      }
+      else_branch: graph(%p: f32[4,8]) {
+        %q = Exp(%p)
+        return %q
+      }
+    }
+    return %y
+})",
+                                  with_threads(1));
+  ASSERT_TRUE(session);
+  const Value start = random_floats({4, 8}, 1);
+  expect_steady(*session, {{start, tensor_of<bool>({}, {true})}, {start, tensor_of<bool>({}, {false})}});
+}
+
 TEST(Steady, ShapesSeenBeforeCallForNoMemory) {
   const auto session = session_of(R"(graph(%x: f32[N,8]) {
     %a = Mul(%x, 2.0)

@@ -18,6 +18,8 @@ def show(title: str, rows: list[dict], facts: dict | None = None) -> None:
 
 
 def _text(value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:,.3f}" if abs(value) < 100 else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
