@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 
 #include "base/status.h"
@@ -26,6 +27,18 @@ const float* load(Isa isa, const Half* in, float* tile, int64_t n) {
   return tile;
 }
 
+// Σ x in double. Beside the 1 of the greatest element, a float sum would lose what makes up the logarithm of a row that
+// is nearly all in one element.
+double precise_sum(const float* x, int64_t n) {
+  constexpr int64_t kSums = 8;
+  double sums[kSums] = {};
+  int64_t i = 0;
+  for (; i + kSums <= n; i += kSums)
+    for (int64_t k = 0; k < kSums; ++k) sums[k] += x[i + k];
+  for (; i < n; ++i) sums[i % kSums] += x[i];
+  return std::accumulate(sums, sums + kSums, 0.0);
+}
+
 // One contiguous line; softmax of floats is rows_softmax().
 template <typename T>
 void line(Isa isa, SoftmaxKind kind, const T* in, T* out, int64_t n) {
@@ -37,7 +50,10 @@ void line(Isa isa, SoftmaxKind kind, const T* in, T* out, int64_t n) {
   float max = kLowest;
   tiles([&](int64_t i, int64_t m) { max = row_max(isa, load(isa, in + i, tile, m), m, max); });
   double sum = 0;
-  tiles([&](int64_t i, int64_t m) { sum += row_exp(isa, load(isa, in + i, tile, m), exps, m, max); });
+  tiles([&](int64_t i, int64_t m) {
+    const double rounded = row_exp(isa, load(isa, in + i, tile, m), exps, m, max);
+    sum += kind == SoftmaxKind::softmax ? rounded : precise_sum(exps, m);
+  });
   const float factor = static_cast<float>(1 / sum), log_sum = static_cast<float>(std::log(sum));
   tiles([&](int64_t i, int64_t m) {
     const float* x = load(isa, in + i, tile, m);
@@ -69,12 +85,13 @@ void lines(Isa isa, SoftmaxKind kind, const T* in, T* out, int64_t n, int64_t st
   } else {
     for (int64_t r = 0; r < n; ++r) cols_max(isa, load(isa, in + r * stride, tile, cols), cols, 1, cols, max);
   }
-  const bool keep = kFloat && kind == SoftmaxKind::softmax;  // the exponentials wait in the output
+  const bool keep = kFloat && kind == SoftmaxKind::softmax;                // the exponentials wait in the output
+  const int64_t sum_block = kind == SoftmaxKind::softmax ? kSumBlock : 1;  // see precise_sum()
   for (int64_t r = 0; r < n; ++r) {
     float* e = exps;
     if constexpr (kFloat) e = keep ? out + r * stride : exps;
     cols_exp(isa, load(isa, in + r * stride, tile, cols), e, cols, max, sum);
-    if (r % kSumBlock == kSumBlock - 1 || r == n - 1) {
+    if (r % sum_block == sum_block - 1 || r == n - 1) {
       for (int64_t c = 0; c < cols; ++c) total[c] += sum[c];
       std::fill_n(sum, cols, 0.0f);
     }

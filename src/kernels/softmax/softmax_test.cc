@@ -124,6 +124,22 @@ TEST(Softmax, SizesStridesAndTypes) {
   }
 }
 
+// The logarithm of a share that is nearly 1 is the sum of all other shares, each far below the unit of a float sum.
+TEST(Softmax, LogarithmsNearZeroKeepTheirDigits) {
+  for (Isa isa : tiers())
+    for (int64_t n : {2, 8, 17, 66, 1100})
+      for (int64_t inner : {1, 9}) {
+        std::vector<float> in(n * inner), out(in.size());
+        for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i * 7 % 13) / 4;
+        for (int64_t c = 0; c < inner; ++c) in[n / 2 * inner + c] = 18;
+        const std::vector<double> want = naive(SoftmaxKind::log_softmax, {in.begin(), in.end()}, 1, n, inner);
+        softmax(isa, SoftmaxKind::log_softmax, DType::kFloat, in.data(), out.data(), n, inner, 0, inner);
+        for (size_t i = 0; i < in.size(); ++i)
+          ASSERT_NEAR(out[i], want[i], 1e-6 * std::abs(want[i]))
+              << name(isa) << ' ' << n << 'x' << inner << " at " << i;
+      }
+}
+
 TEST(Softmax, InfinitiesNaNAndLargeNumbers) {
   const float inf = static_cast<float>(kInf), nan = std::numeric_limits<float>::quiet_NaN();
   struct Row {
