@@ -14,11 +14,24 @@ import forethought as ft  # noqa: E402
 
 ort = pytest.importorskip("onnxruntime")
 
-GRAPHS, BATCH = 1000, 50
+GRAPHS, BATCH = 1000, 50  # of which this test runs; the seeds to 9000 were looked at
 LEVELS = ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"]
-# Graphs where onnxruntime is off, not we. Its Sigmoid is a rational function with an absolute error near 1e-6: 0 for
-# what should be 7e-9; a product with large numbers shows that.
-REFERENCE_IS_OFF = {825}
+# Graphs that differ from onnxruntime although we are right, or both are within what float32 allows; each was followed
+# to the first node that differs and compared with onnx's reference evaluator in float64.
+_SIGMOID_TAIL = ("onnxruntime's Sigmoid is a rational function with an absolute error near 1e-7: 0 for what should be 7e-9; "
+                 "a product with large numbers shows that, ours is within 2e-7 of the exact value")
+_SIGMOID_NEAR_ONE = ("an Add or Sub cancels a Sigmoid near 1: both results are within ONNX's rule of the exact one, their "
+                     "distance from each other is not")
+_CANCELLED_CONV = ("a convolution whose terms cancel to 1e-6 of their size: each result, onnxruntime's too, is off by a few "
+                   "units of the terms and so beyond ONNX's rule of the exact one")
+_LOSES_NAN = "onnxruntime's maximum leaves out a NaN (0 / 0); ours and the reference evaluator's keep it"
+EXPLAINED = {
+    825: _SIGMOID_TAIL, 2488: _SIGMOID_TAIL, 2741: _SIGMOID_TAIL, 3169: _SIGMOID_TAIL,
+    4147: _SIGMOID_NEAR_ONE, 5455: _SIGMOID_NEAR_ONE,
+    5659: _CANCELLED_CONV,  # a scale folded into the weights rounds once less: within 3 units of the terms at every level
+    6826: _CANCELLED_CONV,
+    8027: _LOSES_NAN, 8323: _LOSES_NAN,
+}
 
 
 def reference(made):
@@ -57,7 +70,7 @@ def differences(seed: int) -> list[str] | None:
 
 @pytest.mark.parametrize("first", range(0, GRAPHS, BATCH))
 def test_random_graphs(first):
-    results = [differences(seed) for seed in range(first, first + BATCH) if seed not in REFERENCE_IS_OFF]
+    results = [differences(seed) for seed in range(first, first + BATCH) if seed not in EXPLAINED]
     found = [d for r in results if r for d in r]
     assert not found, "\n".join(found)
     assert results.count(None) <= BATCH // 20, "onnxruntime refuses too many of the graphs: they are no test"
