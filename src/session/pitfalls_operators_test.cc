@@ -299,6 +299,30 @@ TEST(Pitfalls, P21_ChainsOfFoldedViews) {
   EXPECT_EQ(run_everywhere(text, {tensor_of<float>({1, 1}, {2})}).size(), 1u);
 }
 
+// Nothing to resize is no reason to divide by it.
+TEST(Pitfalls, P16_ResizeOfNothing) {
+  for (const char* shape : {"[1,0]", "[n,m]"})
+    for (const char* mode : {"nearest", "linear", "cubic"}) {
+      auto out = run_everywhere(absl::StrCat("graph(%x: f32", shape, ", %s: f32[k]) { %y = Resize<mode=\"", mode,
+                                             "\">(%x, _, %s) return %y }"),
+                                {random({1, 0}, 1), vec({2, 2})});
+      ASSERT_EQ(out.size(), 1u);
+      EXPECT_EQ(dims_of(out[0]), (Dims{2, 0}));
+    }
+}
+
+// Shape arithmetic by a Slice that slices nothing, and a Squeeze of all axes that only the run tells.
+TEST(Pitfalls, EmptyListsOfAxes) {
+  auto same =
+      run_everywhere("graph(%n: i64[0]) { const %c: i64[4] = [4, 5, 6, 7] %y = Slice(%c, i64[0] [], %n) return %y }",
+                     {tensor_of<int64_t>({0}, {})});
+  ASSERT_EQ(same.size(), 1u);
+  EXPECT_EQ(int64s(same[0]), (std::vector<int64_t>{4, 5, 6, 7}));
+  for (const char* shape : {"[0]", "[n]"})
+    expect_refused(absl::StrCat("graph(%x: f32", shape, ", %a: i64[1]) { %y = Squeeze(%x, %a) return %y }"),
+                   {random({0}, 1), tensor_of<int64_t>({1}, {0})}, "extent");
+}
+
 TEST(Pitfalls, P27_QuantisedEdges) {
   auto soft = run_everywhere(R"(graph(%x: i8[1,4]) {
     %d = DequantizeLinear(%x, 1.0, i8 0)

@@ -161,8 +161,9 @@ Status Slice::infer(InferCtx& c) const {
     SymValue r;
     r.is_float = v->is_float;
     if (n == 0) only = {0, static_cast<int64_t>(v->size())};
+    const int64_t stride = n == 0 ? 1 : (*steps)[0];
     for (int64_t k = 0; k < only.count; ++k) {
-      const auto at = static_cast<size_t>(k == 0 ? only.first : only.first + k * (*steps)[0]);
+      const auto at = static_cast<size_t>(k == 0 ? only.first : only.first + k * stride);
       if (v->is_float)
         r.floats.push_back(v->floats[at]);
       else

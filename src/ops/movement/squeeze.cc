@@ -45,6 +45,11 @@ Status Squeeze::infer(InferCtx& c) const {
       }
     }
   } else if (const auto n = movement::length_of(c, 1); n && *n <= in.rank()) {
+    // All axes go, whichever order they come in: a result that is known, so nothing looks at it again.
+    for (int d = 0; *n == in.rank() && d < in.rank(); ++d)
+      if (in.dims[d].is_known() && !(in.dims[d] == 1))
+        return invalid(absl::StrCat("every axis of ", to_string(in), " is to be squeezed, but the extent of axis ", d,
+                                    " is not 1"));
     out = SymShape(true, absl::InlinedVector<Dim, 6>(static_cast<size_t>(in.rank() - *n)));
   }
   return movement::set_moved(c, 0, std::move(out));
