@@ -65,7 +65,7 @@ StatusOr<std::map<std::string, Dims>> shapes_of(const ModelArguments& a) {
 #define RULE(stage, rewrite) #rewrite,
 constexpr const char* kRewrites[] = {
 #include "passes/pipeline.inc"
-    "remove_dead"};
+    "remove_dead", "layout"};
 #undef RULE
 
 }  // namespace

@@ -25,8 +25,10 @@ Tensor f32_tensor(const Dims& dims, std::span<const double> values) {
 Tensor scaled(const Tensor& w, std::span<const double> scale) {
   Tensor t = make_tensor(DType::kFloat, w.dims).value();
   const int64_t each = w.elements() / std::max<int64_t>(1, static_cast<int64_t>(scale.size()));
-  for (int64_t i = 0; i < w.elements(); ++i)
-    t.as<float>()[i] = static_cast<float>(f32_at(w, i) * scale[static_cast<size_t>(i / each)]);
+  float* out = t.as<float>();
+  int64_t at = 0;
+  for (const double s : scale)
+    for (int64_t i = 0; i < each; ++i, ++at) out[at] = static_cast<float>(f32_at(w, at) * s);
   return t;
 }
 
