@@ -18,7 +18,9 @@ class NearestResize final : public Resize {
   const char* name() const override { return "nearest"; }
   int phases() const override { return 1; }
   int64_t units(int) const override { return units_; }
-  int64_t grain(int) const override { return std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, chunk_ * tail_)); }
+  int64_t grain(int) const override {
+    return std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, chunk_ * tail_));
+  }
   void run(Isa, int, const void* in, void* out, std::byte*, std::byte*, int64_t begin, int64_t end) const override;
 
  private:
