@@ -28,6 +28,15 @@ struct Arg {
   T* as() const {
     return static_cast<T*>(data);
   }
+  // The same memory as a tensor, borrowed for as long as the step runs.
+  Tensor tensor() const {
+    Tensor t;
+    t.dtype = dtype;
+    t.dims.assign(dims().begin(), dims().end());
+    t.layout = layout;
+    t.data = data;
+    return t;
+  }
   int64_t storage() const { return storage_elements(layout, dims()).value_or(0); }  // elements with layout padding
 };
 

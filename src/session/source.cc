@@ -17,15 +17,6 @@ void append_tensor(std::vector<int64_t>* key, DType dtype, std::span<const int64
   key->insert(key->end(), dims.begin(), dims.end());
 }
 
-Tensor borrow(const Arg& a) {
-  Tensor t;
-  t.dtype = a.dtype;
-  t.dims.assign(a.dims().begin(), a.dims().end());
-  t.layout = a.layout;
-  t.data = a.data;
-  return t;
-}
-
 }  // namespace
 
 size_t GraphSource::KeyHash::operator()(const Key& k) const { return hash_bytes(k.data(), k.size() * sizeof(int64_t)); }
@@ -165,7 +156,7 @@ StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> i
       const Value& object = *inputs[i].object;
       types[i] = object.sequence() ? ValueType::sequence(object.sequence()->element) : g.value(n.inputs[i]).type;
     } else {
-      tensors[i] = g.is_constant(n.inputs[i]) ? *g.value(n.inputs[i]).constant : borrow(inputs[i]);
+      tensors[i] = g.is_constant(n.inputs[i]) ? *g.value(n.inputs[i]).constant : inputs[i].tensor();
       types[i] = ValueType::tensor(tensors[i].dtype);
       shapes[i] = SymShape::of(tensors[i].dims);
       infer_in[i].contents = &tensors[i];

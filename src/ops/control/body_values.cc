@@ -11,12 +11,7 @@ namespace forethought {
 Value borrow(const Arg& a) {
   if (!a.present) return {};
   if (a.dtype == DType::kUndefined) return a.object ? *a.object : Value();
-  Tensor t;
-  t.dtype = a.dtype;
-  t.dims.assign(a.dims().begin(), a.dims().end());
-  t.layout = a.layout;
-  t.data = a.data;
-  return t;
+  return a.tensor();
 }
 
 bool is_planned(const Operand& o) {
@@ -32,15 +27,6 @@ StatusOr<uint32_t> sized_at_run(std::span<const Operand> outputs) {
     bits |= 1u << i;
   }
   return bits;
-}
-
-Tensor planned_tensor(const Arg& output) {
-  Tensor t;
-  t.dtype = output.dtype;
-  t.dims.assign(output.dims().begin(), output.dims().end());
-  t.layout = output.layout;
-  t.data = output.data;
-  return t;
 }
 
 void copy_elements(const Tensor& from, void* to) {

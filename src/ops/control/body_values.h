@@ -15,9 +15,6 @@ bool is_planned(const Operand& output);
 // The bits of the tensor outputs that are sized at run.
 StatusOr<uint32_t> sized_at_run(std::span<const Operand> outputs);
 
-// A tensor over the memory of a planned output, for RunHost::run_body to write to.
-Tensor planned_tensor(const Arg& output);
-
 // Copies the elements of `from` to memory of its size; nothing if they are there already.
 void copy_elements(const Tensor& from, void* to);
 

@@ -18,7 +18,7 @@ class IfStep final : public Runnable {
     absl::InlinedVector<Value, 8> in, out(static_cast<size_t>(results_));
     for (size_t i = 1; i < c.inputs.size(); ++i) in.push_back(borrow(c.inputs[i]));
     for (size_t i = 0; i < planned_.size(); ++i)
-      if (planned_[i]) out[i] = planned_tensor(c.outputs[i]);
+      if (planned_[i]) out[i] = c.outputs[i].tensor();
     RETURN_IF_ERROR(c.host->run_body(body, {in.data(), in.size()}, {out.data(), out.size()}));
     for (size_t i = 0; i < planned_.size(); ++i)
       RETURN_IF_ERROR(deliver(c, static_cast<int>(i), planned_[i], std::move(out[i])));

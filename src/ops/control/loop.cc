@@ -87,14 +87,14 @@ class LoopStep final : public Runnable {
   }
 
   Tensor state_target(const RunCtx& c, int s, int64_t trip, int64_t trips) const {
-    Tensor t = planned_tensor(c.out(s));
+    Tensor t = c.out(s).tensor();
     if ((trips - trip) % 2 == 0) t.data = c.scratch() + states_[s].scratch_offset;
     return t;
   }
 
   // The slice of scan output k that trip `trip` writes.
   Tensor slice_target(const RunCtx& c, int k, int64_t trip) const {
-    Tensor t = planned_tensor(c.out(form_.states + k));
+    Tensor t = c.out(form_.states + k).tensor();
     t.dims.erase(t.dims.begin());
     t.data = static_cast<std::byte*>(t.data) + trip * t.bytes();
     return t;

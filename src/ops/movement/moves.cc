@@ -17,16 +17,6 @@ class MovesInstance final : public Runnable {
   Moves moves_;
 };
 
-// A tensor over an argument's memory, for as long as the step runs.
-Tensor borrowed(const Arg& a) {
-  Tensor t;
-  t.dtype = a.dtype;
-  t.dims.assign(a.dims().begin(), a.dims().end());
-  t.layout = a.layout;
-  t.data = a.data;
-  return t;
-}
-
 }  // namespace
 
 absl::InlinedVector<int64_t, 8> View::ints(size_t i) const {
@@ -104,7 +94,7 @@ Status size_outputs(RunCtx& ctx, uint32_t mask, FunctionRef<Status(InferCtx&)> i
   for (size_t i = 0; i < inputs; ++i) {
     const Arg& a = ctx.inputs[i];
     if (!a.present) continue;
-    contents[i] = borrowed(a);
+    contents[i] = a.tensor();
     types[i] = ValueType::tensor(a.dtype);
     shapes[i] = SymShape::of(a.dims());
     in[i] = {true, &types[i], &shapes[i], a.data || a.elements == 0 ? &contents[i] : nullptr, nullptr};
