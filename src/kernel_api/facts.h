@@ -61,6 +61,9 @@ struct ChooseCtx {
   InstanceCache* cache = nullptr;  // never null in a session; may be null in tests
 };
 
+// A mask speaks of the first 32 inputs or outputs; of later ones it says no.
+constexpr bool has_bit(uint32_t mask, size_t i) { return i < 32 && ((mask >> i) & 1u) != 0; }
+
 struct Refusal {
   std::string kernel;
   std::string reason;

@@ -100,7 +100,7 @@ StatusOr<std::vector<InferOutput>> infer_symbolic(const Operator& op, const OpCa
   }
   std::vector<InferInput> in;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
-    const bool constant = (c.constants >> i) & 1u;
+    const bool constant = has_bit(c.constants, i);
     in.push_back({!c.inputs[i].is_none(), &types[i], &shapes[i], constant ? &c.inputs[i].tensor() : nullptr, nullptr});
   }
   std::vector<InferOutput> out(c.outputs);
@@ -175,7 +175,7 @@ StatusOr<OpOutcome> run_case(const OpCase& c) {
   std::vector<const Tensor*> constants;
   std::vector<Layout> in_layouts, out_layouts(c.outputs);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    constants.push_back(((c.constants >> i) & 1u) && inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr);
+    constants.push_back(has_bit(c.constants, i) && inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr);
     in_layouts.push_back(inputs[i].is_tensor() ? inputs[i].tensor().layout : Layout());
   }
   for (size_t i = 0; i < c.output_layouts.size(); ++i) out_layouts[i] = c.output_layouts[i];
@@ -194,7 +194,7 @@ StatusOr<OpOutcome> run_case(const OpCase& c) {
 
   std::vector<Operand> in_operands, out_operands;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    in_operands.push_back(operand_of(inputs[i], (c.constants >> i) & 1u));
+    in_operands.push_back(operand_of(inputs[i], has_bit(c.constants, i)));
     if (!packed_bytes[i].empty()) in_operands.back().packed = &packed[i];
   }
   std::vector<Value> outputs(c.outputs);

@@ -108,7 +108,7 @@ class Compiler {
     if (!dynamic) {
       ASSIGN_OR_RETURN(facts, prepared.kernel->choose({active_isa(), in, out, options_.cache}));
       for (size_t i = 0; i < out.size(); ++i) {
-        const bool sized_at_run = (facts.sized_at_run >> i) & 1u;
+        const bool sized_at_run = has_bit(facts.sized_at_run, i);
         const bool tensor = out[i].present && !program().values[n.outputs[i].index].type.is_object();
         if (tensor && !out[i].known && !sized_at_run) dynamic = true;
         if (sized_at_run && out[i].present) program().values[n.outputs[i].index].known = false;
@@ -224,7 +224,7 @@ class Compiler {
     // Tensors that enter an object live in counted buffers of their own.
     for (const ProgramStep& s : program().steps)
       for (size_t i = 0; i < s.inputs.size() && i < 32; ++i)
-        if (s.inputs[i] >= 0 && ((s.escapes >> i) & 1u) && values[s.inputs[i]].role == Role::execution)
+        if (s.inputs[i] >= 0 && has_bit(s.escapes, i) && values[s.inputs[i]].role == Role::execution)
           values[s.inputs[i]].role = Role::data_dependent;
     for (size_t i = 0; i < g_.outputs().size(); ++i) {
       const int32_t v = static_cast<int32_t>(g_.outputs()[i].index);

@@ -190,7 +190,7 @@ StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> i
   }
   ASSIGN_OR_RETURN(r.facts, prepared.kernel->choose({active_isa(), in, out, shared_.instances}));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const bool sized = (r.facts.sized_at_run >> i) & 1u;
+    const bool sized = has_bit(r.facts.sized_at_run, i);
     if (sized) r.output_known[i] = false;
     if (out[i].present && out[i].dtype != DType::kUndefined && !out[i].known && !sized)
       return internal(absl::StrCat("the shape of output ", i, " of node ", n.name, " (", to_string(n.op),

@@ -97,7 +97,7 @@ StatusOr<KernelFacts> choose_moves(const S& op, const ChooseCtx& ctx) {
   if (auto facts = sized_at_run(op, ctx)) return *std::move(facts);
   const View view = view_of(ctx);
   for (size_t i = 0; i < view.in.size(); ++i) {
-    if (((S::kContents >> i) & 1u) == 0 || !view.in[i].present || view.in[i].contents) continue;
+    if (!has_bit(S::kContents, i) || !view.in[i].present || view.in[i].contents) continue;
     KernelFacts facts = default_facts(S::name, S::traits, ctx);
     facts.reason = "what to copy is known only at run";
     return facts;

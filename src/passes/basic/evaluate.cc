@@ -151,7 +151,7 @@ StatusOr<std::vector<Tensor>> evaluate(const Graph& graph, NodeId id, Isa isa, i
     if (constants[i]) in_args[i] = arg_of(inputs[i]);
   for (size_t i = 0; i < out.size(); ++i) {
     if (!out[i].present) continue;
-    if (out[i].known && !((facts.sized_at_run >> i) & 1u)) {
+    if (out[i].known && !has_bit(facts.sized_at_run, i)) {
       ASSIGN_OR_RETURN(outputs[i], make_tensor(out[i].dtype, out[i].dims));
       out_args[i] = arg_of(outputs[i]);
     } else {
