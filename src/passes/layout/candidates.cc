@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernel_api/facts.h"
+
 namespace forethought::passes {
 namespace {
 
@@ -27,7 +29,7 @@ bool ask(const Graph& graph, const GraphNode& n, uint32_t mask, uint8_t block, F
     if (!n.inputs[i].valid()) continue;
     const GraphValue& v = graph.value(n.inputs[i]);
     in_shapes[i] = &v.shape, in_types[i] = &v.type, constant[i] = v.constant.has_value();
-    if ((mask >> i) & 1u) form->inputs[i] = Layout::blocked(block);
+    if (has_bit(mask, i)) form->inputs[i] = Layout::blocked(block);
   }
   for (size_t i = 0; i < outputs; ++i)
     if (n.outputs[i].valid()) out_shapes[i] = &graph.value(n.outputs[i]).shape;
