@@ -38,6 +38,22 @@ TEST(ConvBatchNorm, NeedsConstantsAndOneReader) {
       "shared");
 }
 
+TEST(BatchNormMulAdd, GoIntoScaleAndBias) {
+  const auto norm = [](std::string body, std::string scale, std::string shift) {
+    return "graph g(%x: f32[N,2,4]) { const %s: f32[2] = [" + scale + "] const %b: f32[2] = [" + shift +
+           "] const %c: f32[2,1] = [3, -1] " + body + " return %y }";
+  };
+  const std::string bn = "BatchNormalization(%x, %s, %b, [0.5, 1.0], [4.0, 1.0]) ";
+  expect_rewrite("batch_norm_mul", norm("%a = " + bn + "%y = Mul(%c, %a)", "2, 3", "1, 5"),
+                 norm("%y = " + bn, "6, -3", "3, -5"), kFolded);
+  expect_rewrite("batch_norm_add", norm("%a = " + bn + "%y = Add(%a, %c)", "2, 3", "1, 5"),
+                 norm("%y = " + bn, "2, 3", "4, 4"), kFolded);
+  expect_declined("batch_norm_mul", norm("%a = " + bn + "%y = Mul(%a, [1.0, 2.0, 3.0, 4.0])", "2, 3", "1, 5"),
+                  "not one number a channel");
+  expect_declined("batch_norm_add", norm("%a = " + bn + "%z = Add(%a, %c) %y = Mul(%z, %a)", "2, 3", "1, 5"),
+                  "also feeds");
+}
+
 TEST(ConvMul, OneNumberAChannel) {
   expect_rewrite("conv_mul",
                  conv_graph("%a = Conv(%x, %w, [1.0, 1.0]) %y = Mul(%c, %a)", "const %c: f32[2,1,1] = [2, 4]"),
