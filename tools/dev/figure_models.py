@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CASES = ROOT / "build" / "cases"
 PACK = ROOT.parent / "shared" / "models"
 BUILD = ROOT / "build" / "figures"
-LAYOUT = 1  # to be raised when what this module writes changes
+LAYOUT = 2  # to be raised when what this module writes changes
 
 
 def light_files() -> list[pathlib.Path]:
@@ -23,24 +23,34 @@ def short(path: pathlib.Path) -> str:
 
 
 def _roles(graph) -> dict[str, tuple[str, int]]:
-    """For each value: the operator and input slot that reads it, looking through Unsqueeze."""
+    """For each value: the operator and input slot that reads it, looking through views; ends of residual branches
+    (a BatchNormalization before a Sum) and of the net (before Softmax) are told apart."""
     readers = {}
     for node in reversed(graph.node):
+        after = readers.get(node.output[0], ("", 0))
         for slot, name in enumerate(node.input):
-            if node.op_type == "Unsqueeze":
-                readers[name] = readers.get(node.output[0], ("Unsqueeze", 0))
+            if node.op_type in ("Unsqueeze", "Reshape"):
+                readers[name] = after
+            elif (node.op_type, after[0]) in (("BatchNormalization", "Sum"), ("Gemm", "Softmax")):
+                readers[name] = (f"{node.op_type} before {after[0]}", slot)
             else:
                 readers[name] = (node.op_type, slot)
     return readers
 
 
 def _weights(rng, role: tuple[str, int], dims: list[int]):
-    """Values that keep activations of a deep net near 1, as trained ones do."""
+    """Values that keep activations of a deep net near 1, and its logits, as trained ones do: a Softmax of large logits
+    is 0 and 1 whatever the net computes."""
     import numpy
     op, slot = role
+    if role == ("BatchNormalization before Sum", 1):
+        return rng.uniform(0.1, 0.3, dims).astype(numpy.float32)
+    op, _, after = op.partition(" before ")
     if op in ("Conv", "Gemm") and slot == 1:
-        fan_in = numpy.prod(dims[1:]) if op == "Conv" else dims[1]
-        return rng.standard_normal(dims, numpy.float32) * numpy.float32((2.0 / fan_in) ** 0.5)
+        fan_in = numpy.prod(dims[1:]) if op == "Conv" else dims[-1]
+        depthwise = op == "Conv" and dims[1] == 1  # no Relu that halves the variance follows these
+        gain = 0.2 if after == "Softmax" else 0.7 if depthwise else 1.0
+        return rng.standard_normal(dims, numpy.float32) * numpy.float32(gain * (2.0 / fan_in) ** 0.5)
     if (op, slot) in (("BatchNormalization", 1), ("BatchNormalization", 4)) or op == "Mul":
         return rng.uniform(0.7, 1.3, dims).astype(numpy.float32)
     return rng.standard_normal(dims, numpy.float32) * numpy.float32(0.05)

@@ -15,13 +15,17 @@ namespace {
 
 constexpr int kKept = 40;
 
-// Inputs of run `k`: floats scaled, so that every run gives another result.
+// Inputs of run `k`: elements rotated, and floats scaled, so that runs give different results.
 std::vector<Value> inputs_of(const std::vector<Value>& original, int k) {
   std::vector<Value> inputs;
   for (const Value& v : original) {
     const Tensor& t = v.tensor();
     Tensor own = must(make_tensor(t.dtype, t.dims));
-    std::memcpy(own.data, t.data, static_cast<size_t>(t.bytes()));
+    const int64_t elements = t.elements(), width = elements > 0 ? t.bytes() / elements : 0;
+    const int64_t turn = elements > 0 ? k % elements * width : 0;
+    const auto* const from = static_cast<const std::byte*>(t.data);
+    std::memcpy(own.data, from + turn, static_cast<size_t>(t.bytes() - turn));
+    std::memcpy(static_cast<std::byte*>(own.data) + t.bytes() - turn, from, static_cast<size_t>(turn));
     if (t.dtype == DType::kFloat)
       for (int64_t i = 0; i < t.elements(); ++i) own.as<float>()[i] *= 1.0f + 0.01f * static_cast<float>(k);
     inputs.emplace_back(std::move(own));
