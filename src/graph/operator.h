@@ -16,7 +16,7 @@ struct LayoutQuery {
   std::span<const SymShape* const> input_shapes;
   std::span<const SymShape* const> output_shapes;
   std::span<const ValueType* const> input_types;
-  std::span<const bool> input_constant;
+  std::span<const Tensor* const> constants;  // of the inputs; null where contents may change
   std::span<const Layout> inputs;
   uint8_t block = 16;         // channels a block on this machine
   std::span<Layout> outputs;  // answer, if accepted

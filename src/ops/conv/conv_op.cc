@@ -202,8 +202,7 @@ bool conv_accepts(const ConvBase& op, int residual, LayoutQuery& q) {
   const Isa isa = active_isa();
   const SymShape& w = *q.input_shapes[1];
   if (!kernels::onednn::serves(isa) || q.block != kernels::onednn::channel_block(isa)) return false;
-  if (!q.input_types[0]->is_tensor() || q.input_types[0]->dtype() != DType::kFloat || !q.input_constant[1])
-    return false;
+  if (!q.input_types[0]->is_tensor() || q.input_types[0]->dtype() != DType::kFloat || !q.constants[1]) return false;
   const auto dims = w.numbers();
   if (!dims) return false;
   const auto pack = pack_of(isa, op.group, DType::kFloat, *dims);

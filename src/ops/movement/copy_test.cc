@@ -103,6 +103,42 @@ TEST(Pad, KeepsChannelBlocks) {
   EXPECT_EQ(output_of<float>(*r), want);
 }
 
+TEST(Pad, RefusesChannelBlocksWhereChannelsMove) {
+  const Layout b8 = Layout::blocked(8);
+  const ValueType type = ValueType::tensor(DType::kFloat), ints = ValueType::tensor(DType::kInt64);
+  const SymShape x(true, {1, 8, 4}), y(true, {1, 8, 6}), some(true, {Dim()});
+  const auto accepts = [&](std::optional<std::vector<int64_t>> pads, std::optional<std::vector<int64_t>> axes) {
+    Graph graph;
+    std::vector<ValueId> ids{graph.add_input("x", type, x), graph.add_input("pads", ints, some)};
+    std::vector<const ValueType*> types{&type, &ints};
+    std::vector<const SymShape*> shapes{&x, &some};
+    Tensor tensors[2];
+    std::vector<const Tensor*> constants{nullptr, nullptr};
+    std::vector<Layout> in{b8, Layout()};
+    if (pads) constants[1] = &(tensors[0] = tensor_of<int64_t>({std::ssize(*pads)}, *pads));
+    if (axes) {
+      ids.insert(ids.end(), {ValueId(), graph.add_input("axes", ints, some)});
+      types.insert(types.end(), {nullptr, &ints});
+      shapes.insert(shapes.end(), {nullptr, &some});
+      tensors[1] = tensor_of<int64_t>({std::ssize(*axes)}, *axes);
+      constants.insert(constants.end(), {nullptr, &tensors[1]});
+      in.resize(4);
+    }
+    auto op = operator_library().bind(graph.node(graph.add_node({"", "Pad", 1}, "n", ids, {graph.add_value("y")}, {})));
+    EXPECT_TRUE(op.ok()) << op.status();
+    const SymShape* out_shapes[] = {&y};
+    Layout out[1];
+    LayoutQuery q{shapes, out_shapes, types, constants, in, 8, out};
+    return (*op)->accepts(q) && out[0] == b8;
+  };
+  EXPECT_TRUE(accepts({{0, 0, 1, 0, 0, 1}}, {}));
+  EXPECT_TRUE(accepts({{1, 1}}, {{-1}}));
+  EXPECT_TRUE(accepts({{1, 0, 1, 0}}, {{2, 1}}));
+  EXPECT_FALSE(accepts({{0, 1, 1, 0, -1, 1}}, {}));  // as many channels as before, but others
+  EXPECT_FALSE(accepts({{1, 1, 1, -1}}, {{2, -2}}));
+  EXPECT_FALSE(accepts({}, {}));  // known only at run
+}
+
 TEST(Pad, P8LimitsOfReflectPadding) {
   const auto reflect = attributes({{"mode", std::string("reflect")}});
   for (uint32_t constants : {0u, 2u}) {

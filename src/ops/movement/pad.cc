@@ -45,6 +45,7 @@ struct Pad {
   }
 
  private:
+  static bool leaves_channels(const LayoutQuery& q);
   StatusOr<kernels::PadMode> mode_of() const;
   StatusOr<kernels::Pad> plan(const movement::View& v) const;
 };
@@ -91,8 +92,32 @@ Status Pad::infer(InferCtx& c) const {
   return movement::set_moved(c, 0, std::move(out));
 }
 
-// Channel blocks stay as they are where only spatial dims are padded. Channels beyond the last must stay zero, so a
-// constant that may be another needs full blocks.
+// Whether the pads are known and none of them is of channels.
+bool Pad::leaves_channels(const LayoutQuery& q) {
+  const Tensor* pads = q.constants[1];
+  if (!pads) return false;
+  movement::View view;
+  view.in.push_back({.present = true, .known = true, .dtype = pads->dtype, .dims = pads->dims, .contents = pads->data});
+  const auto amounts = view.ints(0);
+  const size_t n = amounts.size() / 2;
+  const int rank = q.input_shapes[0]->rank();
+  movement::Axes axes;
+  for (size_t i = 0; i < n; ++i) axes.push_back(static_cast<int>(i));
+  if (q.inputs.size() > 3 && q.input_types[3]) {
+    const Tensor* given = q.constants[3];
+    if (!given || given->elements() != static_cast<int64_t>(n)) return false;
+    view.in[0] = {.present = true, .known = true, .dtype = given->dtype, .dims = given->dims, .contents = given->data};
+    axes.clear();
+    for (int64_t a : view.ints(0)) axes.push_back(static_cast<int>(a < 0 ? a + rank : a));
+  }
+  for (size_t i = 0; i < n; ++i)
+    if (axes[i] == 1 && (amounts[i] != 0 || amounts[n + i] != 0)) return false;
+  return true;
+}
+
+// Channel blocks stay as they are where only spatial dims are padded: pads that crop as many channels at one end as
+// they add at the other keep the shape, yet move the channels. Channels beyond the last must stay zero, so a constant
+// that may be another needs full blocks.
 bool Pad::accepts(LayoutQuery& q) const {
   const SymShape& in = *q.input_shapes[0];
   const SymShape& out = *q.output_shapes[0];
@@ -100,6 +125,7 @@ bool Pad::accepts(LayoutQuery& q) const {
   for (size_t i = 1; i < q.inputs.size(); ++i)
     if (!q.inputs[i].is_plain()) return false;
   if (!in.dims[0].same(out.dims[0]) || !in.dims[1].same(out.dims[1])) return false;
+  if (!leaves_channels(q)) return false;
   const bool zero = q.inputs.size() <= 2 || !q.input_types[2];
   const bool full = in.dims[1].is_known() && in.dims[1].value() % q.inputs[0].block == 0;
   if (mode == "constant" && !zero && !full) return false;

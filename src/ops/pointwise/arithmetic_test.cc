@@ -258,7 +258,8 @@ TEST(Arithmetic, LayoutsItAcceptsAndRefuses) {
     const SymShape* in_shapes[] = {shapes.begin(), shapes.begin() + 1};
     const SymShape* out_shapes[] = {shapes.begin()};
     const ValueType* types[] = {&type, &type};
-    const bool constants[] = {false, constant};
+    const Tensor contents;
+    const Tensor* constants[] = {nullptr, constant ? &contents : nullptr};
     const std::vector<Layout> in(layouts);
     Layout out[1];
     LayoutQuery q{in_shapes, out_shapes, types, constants, in, 8, out};

@@ -180,7 +180,7 @@ bool accepts_broadcast(LayoutQuery& q) {
     const SymShape& shape = *q.input_shapes[i];
     if (q.inputs[i].is_plain() && !common.is_plain()) {
       if (shape.elements() == 1) continue;
-      if (!q.input_constant[i] || !is_channel_vector(shape, out)) return false;
+      if (!q.constants[i] || !is_channel_vector(shape, out)) return false;
     } else if (q.inputs[i] != common || (!common.is_plain() && !has_channels_of(shape, out))) {
       return false;
     }

@@ -22,13 +22,14 @@ bool ask(const Graph& graph, const GraphNode& n, uint32_t mask, uint8_t block, F
   const size_t inputs = n.inputs.size(), outputs = n.outputs.size();
   absl::InlinedVector<const SymShape*, 6> in_shapes(inputs, nullptr), out_shapes(outputs, nullptr);
   absl::InlinedVector<const ValueType*, 6> in_types(inputs, nullptr);
-  absl::InlinedVector<bool, 6> constant(inputs, false);
+  absl::InlinedVector<const Tensor*, 6> constants(inputs, nullptr);
   form->inputs.assign(inputs, Layout());
   form->outputs.assign(outputs, Layout());
   for (size_t i = 0; i < inputs; ++i) {
     if (!n.inputs[i].valid()) continue;
     const GraphValue& v = graph.value(n.inputs[i]);
-    in_shapes[i] = &v.shape, in_types[i] = &v.type, constant[i] = v.constant.has_value();
+    in_shapes[i] = &v.shape, in_types[i] = &v.type;
+    if (v.constant) constants[i] = &*v.constant;
     if (has_bit(mask, i)) form->inputs[i] = Layout::blocked(block);
   }
   for (size_t i = 0; i < outputs; ++i)
@@ -37,7 +38,7 @@ bool ask(const Graph& graph, const GraphNode& n, uint32_t mask, uint8_t block, F
   q.input_shapes = {in_shapes.data(), inputs};
   q.output_shapes = {out_shapes.data(), outputs};
   q.input_types = {in_types.data(), inputs};
-  q.input_constant = {constant.data(), inputs};
+  q.constants = {constants.data(), inputs};
   q.inputs = {form->inputs.data(), inputs};
   q.outputs = {form->outputs.data(), outputs};
   q.block = block;
