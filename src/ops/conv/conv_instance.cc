@@ -160,7 +160,7 @@ class DirectInstance final : public Runnable {
 
 class ReferenceInstance final : public Runnable {
  public:
-  ReferenceInstance(const ConvProblem& p, int64_t block) : p_(p), block_(block) {
+  ReferenceInstance(const ConvProblem& p, int64_t block) : p_(p) {
     in_ = {p.shape.batch, p.shape.in_channels, kernels::volume(p.shape.window.in), block};
     out_ = {p.shape.batch, p.shape.out_channels, kernels::volume(p.shape.window.out), block};
   }
@@ -218,7 +218,6 @@ class ReferenceInstance final : public Runnable {
   }
 
   ConvProblem p_;
-  int64_t block_;
   kernels::BlockedShape in_, out_;
   size_t x_ = 0, y_ = 0, z_ = 0;
 };
