@@ -30,7 +30,7 @@ inline uint64_t hash_bytes(const void* data, size_t size, uint64_t seed = 0) {
     b = mix64(b ^ y);
   }
   uint64_t x = 0, y = 0;
-  std::memcpy(&x, p, size < 8 ? size : 8);
+  if (size > 0) std::memcpy(&x, p, size < 8 ? size : 8);  // nothing may come as a null pointer
   if (size > 8) std::memcpy(&y, p + 8, size - 8);
   return mix64(hash_combine(a, x) ^ hash_combine(b, y));
 }
