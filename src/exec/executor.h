@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "exec/profile.h"
 #include "exec/program.h"
+#include "kernel_api/lane.h"
 #include "memory/block_pool.h"
 #include "memory/slab.h"
 #include "threading/pool.h"
@@ -26,6 +27,7 @@ struct ExecEnvironment {
   SideArena* side = nullptr;             // sizes unknown until run, elements of objects, outputs of bodies
   std::shared_ptr<MemoryBudget> budget;  // slabs
   PageOptions slab_options;
+  std::vector<LaneDevice*> devices;  // those that programs name, beside the host
 };
 
 struct ExecOptions {

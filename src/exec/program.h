@@ -24,9 +24,10 @@ enum class Base : uint8_t { none, slab, weight, input, output, side, object };
 
 struct ProgramValue {
   Base base = Base::none;
-  int32_t index = 0;   // which weight, input or output
-  int64_t offset = 0;  // in its base; of a view: in its root
-  int32_t root = -1;   // value whose side buffer or output this one is a view of; -1: none
+  int32_t device = -1;  // of the slab: a place in ExecEnvironment::devices; -1: the host
+  int32_t index = 0;    // which weight, input or output
+  int64_t offset = 0;   // in its base; of a view: in its root
+  int32_t root = -1;    // value whose side buffer or output this one is a view of; -1: none
   DType dtype = DType::kUndefined;
   bool known = false;  // dims are known now
   Dims dims;
@@ -41,7 +42,7 @@ struct ProgramStep {
   std::shared_ptr<const Runnable> keep;               // owns `runnable` if it is an instance
   std::vector<int32_t> inputs, outputs;               // indices of values; -1: absent
   std::vector<std::span<const std::byte>> packed;     // one an input
-  int64_t scratch_offset = 0;                         // in the slab
+  int64_t scratch_offset = 0;                         // in the slab of the lane's device
   size_t scratch_shared = 0, scratch_per_worker = 0;  // each rounded to 64
   uint32_t sized_at_run = 0;                          // bit per output
   uint32_t escapes = 0;                               // bit per input
@@ -51,9 +52,9 @@ struct ProgramStep {
   std::vector<int64_t> body_slab_bytes;
   std::vector<int32_t> release_after;  // side values and objects whose last use is this step
   int32_t lane = 0;
-  std::vector<int32_t> waits, signals;
-  int32_t node = -1;  // for the resolver and for reports
-  std::string name;   // "/layer1/conv (Conv)"
+  std::vector<int32_t> waits, signals;  // notifications; in the list of steps each is signalled before a step waits
+  int32_t node = -1;                    // for the resolver and for reports
+  std::string name;                     // "/layer1/conv (Conv)"
 };
 
 // A step whose shapes, kernel or scratch are known only now. Called by the executor with the inputs in memory.
@@ -77,8 +78,10 @@ struct Program {
   std::vector<Tensor> weights;           // by ProgramValue::index; aligned to their element size
   int64_t slab_bytes = 0;
   int32_t lanes = 1;
-  int32_t notifications = 0;
-  StepResolver* resolver = nullptr;  // null if no step is dynamic
+  int32_t notifications = 0;               // numbered from 0; each is signalled by one step
+  std::vector<int32_t> lane_device;        // by lane: a place in ExecEnvironment::devices; -1 or no entry: the host
+  std::vector<int64_t> device_slab_bytes;  // by device; a missing entry is 0
+  StepResolver* resolver = nullptr;        // null if no step is dynamic
   // An output that is a constant, an input, or another output again: filled by a copy (or shared object) after the
   // steps.
   struct CopyOut {

@@ -1,0 +1,76 @@
+// Lanes: in-order queues of steps that run at the same time, and what a device does to have some.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/buffer.h"
+#include "base/status.h"
+#include "kernel_api/run_ctx.h"
+#include "tensor/type.h"
+
+namespace forethought {
+
+// The executor's side of a run, for the lanes that serve it. Any thread may call it; no call blocks for long or fails.
+class LaneRun {
+ public:
+  virtual ~LaneRun() = default;
+  // What a lane was given before record(notification) is over, its writes are visible, and it reads its inputs no more.
+  // To be called once for each record(), also when the run is ending.
+  virtual void reached(int32_t notification) = 0;
+  // A step that had been launched failed; the run ends with the error of the first such step of the program.
+  virtual void failed(int32_t step, Status status) = 0;
+  // The run was cancelled or has failed: kernels that have not begun are to be left out.
+  virtual bool ending() const = 0;
+};
+
+// One step, ready to run: its arguments are bound to addresses.
+struct LaneStep {
+  int32_t step = 0;  // its place in the program
+  const Runnable* runnable = nullptr;
+  RunCtx* ctx = nullptr;  // stays, with all its addresses, until the lane was drained
+};
+
+// One queue, used by one run at a time. The executor calls it from one thread at a time, not always the same one. What
+// is given to it happens in that order; at once, or later on a thread or a device of its own. The bytes that a step
+// reads and writes, host memory too, stay in place until a notification recorded behind it is reached or the lane is
+// drained.
+class LaneDriver {
+ public:
+  virtual ~LaneDriver() = default;  // it was drained
+  // A run begins; `run` stays until drain() has returned.
+  virtual Status begin(LaneRun& run) = 0;
+  // Queues a step. An error is one of queueing: the run ends with it.
+  virtual Status launch(const LaneStep& step) = 0;
+  // Queues run.reached(notification).
+  virtual Status record(int32_t notification) = 0;
+  // Makes the queue itself wait for a notification that `from` (a lane of any device) was told to record. False: it
+  // cannot wait for that lane, and nothing was queued; the host then waits before it gives the lane more. Called only
+  // after record() returned, so queues never wait in a circle.
+  virtual bool wait(int32_t notification, LaneDriver& from) = 0;
+  // Ends the run, also after an error: returns when nothing that was queued is under way or still to come, so that the
+  // memory of the run may go. Failures of steps were told to the run before; this one tells of the queue itself.
+  virtual Status drain() = 0;
+};
+
+// A device that runs steps in lanes of its own, with memory of its own. Outlives every executor that uses it. Thread
+// safe.
+class LaneDevice {
+ public:
+  struct Block {
+    void* data = nullptr;  // an address of the device, aligned to 64 bytes at least; the host must not follow it
+    int64_t bytes = 0;     // at least what was asked for
+    BufferRef owner;       // the block goes back when the last copy is gone
+  };
+  virtual ~LaneDevice() = default;
+  virtual Device device() const = 0;
+  // For the planned values of a run. Kept between runs. `who` names the user in an error: "the execution slab".
+  virtual StatusOr<Block> allocate(int64_t bytes, std::string_view who) = 0;
+  // How many lanes may be open for one run.
+  virtual int lanes() const = 0;
+  // A queue for lane number 0 <= lane < lanes() of one run. Queues of several runs may share one stream.
+  virtual StatusOr<std::unique_ptr<LaneDriver>> open(int lane) = 0;
+};
+
+}  // namespace forethought
