@@ -21,22 +21,16 @@ class Splitter {
   Splitter(Graph& graph, std::span<const std::unique_ptr<Provider>> providers, std::string prefix)
       : graph_(graph), providers_(providers), prefix_(std::move(prefix)), owner_(graph.node_capacity(), nullptr) {}
 
-  Status run(PartitionReport* report) {
+  // Nodes that nobody takes go into `orphans`, with what each provider said.
+  Status run(PartitionReport* report, std::vector<std::string>* orphans) {
     for (const auto& p : providers_) RETURN_IF_ERROR(offer(*p));
-    std::vector<std::string> orphans;
     for (NodeId id : graph_.order()) {
-      if (owner_[id.index]) continue;
-      std::string text = absl::StrCat(prefix_, node_label(graph_, id), " (", to_string(graph_.node(id).op), ")");
-      for (const auto& [provider, reason] : refused_[id]) absl::StrAppend(&text, "\n    ", provider, ": ", reason);
-      orphans.push_back(std::move(text));
-    }
-    if (!orphans.empty()) {
-      std::string text =
-          absl::StrCat(orphans.size(), " node", orphans.size() == 1 ? "" : "s", " cannot be run by any provider:");
-      for (const std::string& o : orphans) absl::StrAppend(&text, "\n  ", o);
-      return unsupported(text);
-    }
-    for (NodeId id : graph_.order()) {
+      if (!owner_[id.index]) {
+        std::string text = absl::StrCat(prefix_, node_label(graph_, id), " (", to_string(graph_.node(id).op), ")");
+        for (const auto& [provider, reason] : refused_[id]) absl::StrAppend(&text, "\n    ", provider, ": ", reason);
+        orphans->push_back(std::move(text));
+        continue;
+      }
       report->placements.push_back({prefix_ + node_label(graph_, id), to_string(graph_.node(id).op),
                                     graph_.node(id).provider, reason_[id], refused_[id], fused_[id] ? fused_[id] : 1});
     }
@@ -155,16 +149,17 @@ Status insert_copies(Graph& graph, const Splitter& split, const OperatorLibrary&
 }
 
 Status partition_at(Graph& graph, std::span<const std::unique_ptr<Provider>> providers, const OperatorLibrary& library,
-                    const std::string& prefix, PartitionReport* report) {
+                    const std::string& prefix, PartitionReport* report, std::vector<std::string>* orphans) {
   Splitter split(graph, providers, prefix);
-  RETURN_IF_ERROR(split.run(report));
-  RETURN_IF_ERROR(insert_copies(graph, split, library, &report->copies));
+  RETURN_IF_ERROR(split.run(report, orphans));
+  if (orphans->empty()) RETURN_IF_ERROR(insert_copies(graph, split, library, &report->copies));
   for (uint32_t i = 0; i < graph.node_capacity(); ++i) {
     GraphNode& n = graph.node(NodeId{i});
     if (n.removed) continue;
     for (auto& [attribute, body] : n.bodies)
       RETURN_IF_ERROR(partition_at(*body, providers, library,
-                                   absl::StrCat(prefix, node_label(graph, NodeId{i}), "/", attribute, "/"), report));
+                                   absl::StrCat(prefix, node_label(graph, NodeId{i}), "/", attribute, "/"), report,
+                                   orphans));
   }
   return absl::OkStatus();
 }
@@ -174,7 +169,14 @@ Status partition_at(Graph& graph, std::span<const std::unique_ptr<Provider>> pro
 StatusOr<PartitionReport> partition(Graph& graph, std::span<const std::unique_ptr<Provider>> providers,
                                     const OperatorLibrary& library) {
   PartitionReport report;
-  RETURN_IF_ERROR(partition_at(graph, providers, library, "", &report));
+  std::vector<std::string> orphans;
+  RETURN_IF_ERROR(partition_at(graph, providers, library, "", &report, &orphans));
+  if (!orphans.empty()) {
+    std::string text =
+        absl::StrCat(orphans.size(), " node", orphans.size() == 1 ? "" : "s", " cannot be run by any provider:");
+    for (const std::string& o : orphans) absl::StrAppend(&text, "\n  ", o);
+    return unsupported(text);
+  }
   RETURN_IF_ERROR(with_context(validate(graph), "after partition"));
   return report;
 }

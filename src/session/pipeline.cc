@@ -114,47 +114,50 @@ StatusOr<PipelineResult> run_pipeline(ModelSource source, const SessionOptions& 
   PipelineResult r;
   {
     StageTimer timer(&r.report, Stage::import, nullptr);
-    ImportOptions import;
-    import.has_kernel = [](std::string_view domain, std::string_view type) {
+    ImportOptions how;
+    how.has_kernel = [](std::string_view domain, std::string_view type) {
       return operator_library().has(domain, type);
-  };
-  import.folder = options.external_data_folder;
-  if (source.graph) {
-    r.graph = std::move(source.graph);
-  } else if (source.path.empty()) {
-    ASSIGN_OR_RETURN(r.graph, import_model({source.bytes, source.owner}, import));
-  } else {
-    ASSIGN_OR_RETURN(r.graph, load_model(source.path, import));
+    };
+    how.takes_types = [](const Graph& graph, const GraphNode& node) {
+      return operator_library().supports(graph, node);
+    };
+    how.folder = options.external_data_folder;
+    if (source.graph) {
+      r.graph = std::move(source.graph);
+    } else if (source.path.empty()) {
+      ASSIGN_OR_RETURN(r.graph, import_model({source.bytes, source.owner}, how));
+    } else {
+      ASSIGN_OR_RETURN(r.graph, load_model(source.path, how));
+    }
+    r.report.info = r.graph->info;
+    timer.done(*r.graph);
   }
-  r.report.info = r.graph->info;
-  timer.done(*r.graph);
+  if (until == Stage::import) return r;
+  Graph& graph = *r.graph;
+  {
+    StageTimer timer(&r.report, Stage::infer, &graph);
+    bind_dimensions(graph, options);
+    RETURN_IF_ERROR(bind_operators(graph, operator_library()));
+    RETURN_IF_ERROR(infer_shapes(graph));
+    describe_io(graph, &r.report);
+    timer.done(graph);
+  }
+  if (until == Stage::infer) return r;
+  Journal journal(options.rewrite_limit);
+  if (options.optimization_level >= OptimizationLevel::basic)
+    RETURN_IF_ERROR(passes(graph, PassStage::basic, Stage::basic, options, journal, &r.report));
+  if (until > Stage::basic) {
+    StageTimer timer(&r.report, Stage::partition, &graph);
+    ASSIGN_OR_RETURN(r.providers, make_providers(options));
+    ASSIGN_OR_RETURN(r.report.partition, partition(graph, r.providers, operator_library()));
+    timer.done(graph, absl::StrCat(r.report.partition.copies, " copies"));
+  }
+  if (until > Stage::partition && options.optimization_level >= OptimizationLevel::extended)
+    RETURN_IF_ERROR(passes(graph, PassStage::extended, Stage::extended, options, journal, &r.report));
+  if (until > Stage::extended && options.optimization_level >= OptimizationLevel::all)
+    RETURN_IF_ERROR(passes(graph, PassStage::layout, Stage::layout, options, journal, &r.report));
+  r.report.journal = journal.entries();
+  return r;
 }
-if (until == Stage::import) return r;
-Graph& graph = *r.graph;
-{
-  StageTimer timer(&r.report, Stage::infer, &graph);
-  bind_dimensions(graph, options);
-  RETURN_IF_ERROR(bind_operators(graph, operator_library()));
-  RETURN_IF_ERROR(infer_shapes(graph));
-  describe_io(graph, &r.report);
-  timer.done(graph);
-}
-if (until == Stage::infer) return r;
-Journal journal(options.rewrite_limit);
-if (options.optimization_level >= OptimizationLevel::basic)
-  RETURN_IF_ERROR(passes(graph, PassStage::basic, Stage::basic, options, journal, &r.report));
-if (until > Stage::basic) {
-  StageTimer timer(&r.report, Stage::partition, &graph);
-  ASSIGN_OR_RETURN(r.providers, make_providers(options));
-  ASSIGN_OR_RETURN(r.report.partition, partition(graph, r.providers, operator_library()));
-  timer.done(graph, absl::StrCat(r.report.partition.copies, " copies"));
-}
-if (until > Stage::partition && options.optimization_level >= OptimizationLevel::extended)
-  RETURN_IF_ERROR(passes(graph, PassStage::extended, Stage::extended, options, journal, &r.report));
-if (until > Stage::extended && options.optimization_level >= OptimizationLevel::all)
-  RETURN_IF_ERROR(passes(graph, PassStage::layout, Stage::layout, options, journal, &r.report));
-r.report.journal = journal.entries();
-return r;
-}  // namespace forethought
 
 }  // namespace forethought

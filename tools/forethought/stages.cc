@@ -30,6 +30,14 @@ nlohmann::json as_json(const PipelineReport& r) {
   return j;
 }
 
+// How many nodes each provider runs in the end, bodies included.
+void count_nodes(const Graph& graph, std::map<std::string, int>* nodes) {
+  for (NodeId id : graph.order()) {
+    ++(*nodes)[graph.node(id).provider];
+    for (const auto& [attribute, body] : graph.node(id).bodies) count_nodes(*body, nodes);
+  }
+}
+
 int run(const StagesArguments& a) {
   auto options = session_options(a.model);
   if (!options.ok()) return fail(options.status(), kUsage);
@@ -43,9 +51,11 @@ int run(const StagesArguments& a) {
   fmt::print("{:<10} {:>9} {:>8} {:>8}\n", "stage", "ms", "before", "after");
   for (const StageRecord& s : r.stages)
     fmt::print("{:<10} {:>9.3f} {:>8} {:>8}  {}\n", name(s.stage), s.ms, s.nodes_before, s.nodes_after, s.note);
-  std::map<std::string, int> per_provider, applied, declined;
-  for (const NodePlacement& p : r.partition.placements) ++per_provider[p.provider];
-  for (const auto& [provider, n] : per_provider) fmt::print("{} runs {} nodes\n", provider, n);
+  std::map<std::string, int> claimed, runs, applied, declined;
+  for (const NodePlacement& p : r.partition.placements) claimed[p.provider] += p.fused_nodes;
+  count_nodes(*loaded->graph, &runs);
+  for (const auto& [provider, n] : claimed)
+    fmt::print("{} claimed {} nodes and runs {} after all rewrites\n", provider, n, runs[provider]);
   for (const JournalEntry& e : r.journal) ++(e.applied ? applied : declined)[e.rule];
   for (const auto& [rule, n] : applied) fmt::print("applied  {:>6}  {}\n", n, rule);
   for (const auto& [rule, n] : declined) fmt::print("declined {:>6}  {}\n", n, rule);

@@ -78,7 +78,7 @@ StatusOr<std::unique_ptr<Graph>> Builder::body(const Scope& outer, const wire::G
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     ASSIGN_OR_RETURN(const ValueId id, resolve(scope, graph.outputs[i].name));
     if (!id.valid()) {
-      // Left open by an operator that is reported as missing, or by a call that leaves an input out.
+      // Left open by a call that leaves an input out.
       return invalid(fmt::format("output {} '{}' has no value", i, graph.outputs[i].name));
     }
     result->add_output(id);

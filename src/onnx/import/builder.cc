@@ -37,7 +37,7 @@ StatusOr<std::unique_ptr<Graph>> Builder::build() {
   RETURN_IF_ERROR(add_inputs(scope));
   RETURN_IF_ERROR(add_initializers(scope, model_.graph));
   RETURN_IF_ERROR(add_nodes(scope, model_.graph.nodes));
-  RETURN_IF_ERROR(report_missing());
+  RETURN_IF_ERROR(report_missing(*graph));
   RETURN_IF_ERROR(add_outputs(scope));
 
   ModelInfo& info = graph->info;
@@ -294,17 +294,15 @@ Status Builder::add_operator(Scope& scope, const wire::Node& node, NodeForm form
     if (n_in < schema->min_inputs)
       return invalid(fmt::format("{} inputs are given, at least {} needed", n_in, schema->min_inputs));
   } else if (const auto versions = schema_versions(form.domain, form.type); !versions.empty()) {
-    missing(node, *scope.frame,
-            fmt::format("exists from opset {} on; the model uses {}", versions.front().since_version, opset));
-    return absl::OkStatus();
+    return missing(scope, node, std::move(form),
+                   fmt::format("exists from opset {} on; the model uses {}", versions.front().since_version, opset));
   } else if (!has_kernel(form) || (is_known_domain(form.domain) && !options_.has_kernel)) {
     const OpSchema* nearest = nearest_schema(form.domain, form.type);
-    missing(node, *scope.frame,
-            fmt::format("no such operator is known{}",
-                        nearest ? fmt::format("; the nearest is {}{}{}", nearest->domain,
-                                              nearest->domain.empty() ? "" : ".", nearest->name)
-                                : ""));
-    return absl::OkStatus();
+    return missing(scope, node, std::move(form),
+                   fmt::format("no such operator is known{}",
+                               nearest ? fmt::format("; the nearest is {}{}{}", nearest->domain,
+                                                     nearest->domain.empty() ? "" : ".", nearest->name)
+                                       : ""));
   }
   form.version = schema ? schema->since_version : opset;
   const NodeForm original = form;
@@ -323,8 +321,7 @@ Status Builder::add_operator(Scope& scope, const wire::Node& node, NodeForm form
       call = &original;
     }
     if (function) return call_function(scope, *function, *call);
-    missing(node, *scope.frame, "no kernel for it is here, and it is no function");
-    return absl::OkStatus();
+    return missing(scope, node, std::move(form), "no kernel for it is here, and it is no function");
   }
   RETURN_IF_ERROR(place(scope, node, std::move(form)));
   for (const NodeId id : rewriter.made()) derive_output_types(*scope.graph, id);

@@ -71,8 +71,12 @@ class Builder {
   // The body of a schema for this form, or null.
   StatusOr<const wire::Function*> schema_body(const OpSchema* schema, int opset);
   bool has_kernel(const NodeForm& form) const;
-  void missing(const wire::Node& node, const Frame& frame, std::string why);
-  Status report_missing() const;
+  // Notes an operator that nobody runs. Its node stays in the graph, so that its readers have types and its bodies are
+  // looked at, too.
+  Status missing(Scope& scope, const wire::Node& node, NodeForm form, std::string why);
+  // If something is missing: all of it, and the operators whose types have no kernel.
+  Status report_missing(const Graph& graph);
+  void add_refused_types(const Graph& graph);
   Status count_node();
   Status too_many_nodes() const;
   // How many nodes these become once the local functions are inlined, or just more than allowed: found in time
@@ -91,10 +95,9 @@ class Builder {
   absl::flat_hash_map<std::pair<const Graph*, uint32_t>, DType> hinted_types_;
   struct Missing {
     int count = 0;
-    std::string first;
-    std::string why;
+    std::string first;  // node
   };
-  std::map<std::string, Missing> missing_;
+  std::map<std::pair<std::string, std::string>, Missing> missing_;  // by operator and reason
   int64_t nodes_ = 0;
   int depth_ = 0;
 };

@@ -36,6 +36,10 @@ void add_schema_defaults(const OpSchema& schema, Attributes& attributes) {
   }
 }
 
+std::string operator_name(std::string_view domain, std::string_view type) {
+  return fmt::format("{}{}{}", domain, domain.empty() ? "" : ".", type);
+}
+
 }  // namespace
 
 StatusOr<const wire::Function*> Builder::schema_body(const OpSchema* schema, int opset) {
@@ -125,21 +129,39 @@ Status Builder::call_function(Scope& scope, const wire::Function& function, cons
   return absl::OkStatus();
 }
 
-void Builder::missing(const wire::Node& node, const Frame& frame, std::string why) {
-  const std::string_view domain = canonical_domain(node.domain);
-  const std::string op = fmt::format("{}{}{}", domain, domain.empty() ? "" : ".", node.op_type);
-  Missing& m = missing_[op];
-  if (m.count++ > 0) return;
-  m.first = frame.origin.empty() ? std::string(node.name) : fmt::format("{} (inside a function)", frame.origin);
-  m.why = std::move(why);
+Status Builder::missing(Scope& scope, const wire::Node& node, NodeForm form, std::string why) {
+  Missing& m = missing_[{operator_name(canonical_domain(node.domain), node.op_type), std::move(why)}];
+  const std::string& caller = scope.frame->origin;
+  if (m.count++ == 0) m.first = caller.empty() ? std::string(node.name) : fmt::format("{} (inside a function)", caller);
+  for (const ValueId v : form.outputs) {
+    const DType dtype = v.valid() ? hinted(*scope.graph, v) : DType::kUndefined;
+    if (dtype != DType::kUndefined) scope.graph->value(v).type = ValueType::tensor(dtype);
+  }
+  form.version = std::max(form.version, 1);
+  return place(scope, node, std::move(form));
 }
 
-Status Builder::report_missing() const {
+void Builder::add_refused_types(const Graph& graph) {
+  for (uint32_t i = 0; i < graph.node_capacity(); ++i) {
+    const GraphNode& n = graph.node(NodeId{i});
+    if (n.removed) continue;
+    for (const auto& [attribute, body] : n.bodies) add_refused_types(*body);
+    if (!options_.has_kernel || !options_.has_kernel(n.op.domain, n.op.type)) continue;
+    const Status types = options_.takes_types(graph, n);
+    if (types.ok()) continue;
+    Missing& m = missing_[{operator_name(n.op.domain, n.op.type), std::string(types.message())}];
+    if (m.count++ == 0) m.first = n.name;
+  }
+}
+
+Status Builder::report_missing(const Graph& graph) {
   if (missing_.empty()) return absl::OkStatus();
+  if (options_.takes_types) add_refused_types(graph);
   std::string text =
       fmt::format("{} operator{} of the model cannot be run here:", missing_.size(), missing_.size() > 1 ? "s" : "");
-  for (const auto& [op, m] : missing_) {
-    text += fmt::format("\n  {} ({} node{}, first '{}'): {}", op, m.count, m.count > 1 ? "s" : "", m.first, m.why);
+  for (const auto& [what, m] : missing_) {
+    const auto& [op, why] = what;
+    text += fmt::format("\n  {} ({} node{}, first '{}'): {}", op, m.count, m.count > 1 ? "s" : "", m.first, why);
   }
   return unsupported(text);
 }

@@ -15,6 +15,9 @@ struct ImportOptions {
   // Whether an operator can be run. Where it cannot, its function body from the schema is inlined; what has none is
   // reported, all of it at once. Empty: every operator is taken as it is.
   std::function<bool(std::string_view domain, std::string_view type)> has_kernel;
+  // Whether a kernel takes a node's types, or why not. Asked only where operators are missing, so that the error names
+  // all that is in the way; else it is for providers to say. Empty: not asked.
+  std::function<Status(const Graph& graph, const GraphNode& node)> takes_types;
   // Where a model given as bytes may find its external data; empty: nowhere.
   std::string folder;
   // A budget for what functions blow up to.

@@ -420,6 +420,45 @@ TEST(Import, AllMissingOperatorsAreListed) {
   EXPECT_THAT(text, HasSubstr("Det (1 node"));
 }
 
+TEST(Import, TypesWithoutKernelAreListedBesideMissingOperators) {
+  wire::Model m = model(17);
+  m.graph.inputs.push_back(value("x", kF, {3}));
+  m.graph.nodes.push_back(node("Halve", {"x"}, {"a"}));
+  m.graph.nodes.push_back(node("Relu", {"a"}, {"b"}));
+  m.graph.nodes.push_back(node("Relu", {"x"}, {"y"}));
+  m.graph.value_infos.push_back(value("a", DType::kBFloat16, {3}));
+  m.graph.outputs.push_back(value("b", DType::kBFloat16));
+  m.graph.outputs.push_back(value("y", kF));
+  ImportOptions options;
+  options.has_kernel = [](std::string_view, std::string_view op) { return op == "Relu"; };
+  options.takes_types = [](const Graph& g, const GraphNode& n) -> Status {
+    const ValueType& type = g.value(n.inputs[0]).type;
+    return type == ValueType::tensor(kF) ? absl::OkStatus() : unsupported("input 0 is " + to_string(type));
+  };
+  const std::string text = error(m, options);
+  EXPECT_THAT(text, HasSubstr("2 operators"));
+  EXPECT_THAT(text, HasSubstr("Halve (1 node, first 'a'): no such operator is known"));
+  EXPECT_THAT(text, HasSubstr("Relu (1 node, first 'b'): input 0 is tensor(bfloat16)"));
+}
+
+TEST(Import, OperatorsMissingInBodiesOfMissingOperatorsAreListed) {
+  wire::Model m = model(17);
+  m.graph.inputs.push_back(value("x", kF, {3}));
+  m.graph.nodes.push_back(node("Scan", {"x"}, {"y"}));
+  wire::Attribute body;
+  body.name = "body";
+  body.type = static_cast<int>(AttrType::kGraph);
+  body.graphs.emplace_back();
+  body.graphs[0].inputs.push_back(value("r", kF));
+  body.graphs[0].nodes.push_back(node("Det", {"r"}, {"s"}));
+  body.graphs[0].outputs.push_back(value("s", kF));
+  m.graph.nodes.back().attributes.push_back(std::move(body));
+  m.graph.outputs.push_back(value("y", kF));
+  const std::string text = error(m, {.has_kernel = [](std::string_view, std::string_view op) { return op == "Relu"; }});
+  EXPECT_THAT(text, HasSubstr("Scan (1 node"));
+  EXPECT_THAT(text, HasSubstr("Det (1 node"));
+}
+
 TEST(Import, WrongModels) {
   struct Case {
     const char* what;
