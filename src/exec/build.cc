@@ -37,6 +37,7 @@ Arg static_arg(const Program& program, const ProgramValue& value) {
 
 Frame::Frame(const ExecEnvironment& environment, std::shared_ptr<const Program> program, int32_t depth)
     : environment_(environment), program_(std::move(program)), depth_(depth) {
+  hosts_.assign(static_cast<size_t>(std::max(program_->lanes, 1)), Host(*this));  // steps point into it
   build_steps();
   build_groups();
 }
@@ -94,7 +95,7 @@ void Frame::build_steps() {
     step.ctx.packed = from.packed;
     step.ctx.scratch_shared = from.scratch_shared;
     step.ctx.scratch_per_worker = from.scratch_per_worker;
-    step.ctx.host = this;
+    step.ctx.host = &hosts_[from.lane];
     step.special = is_special(from);
     step.first_child = static_cast<int32_t>(children);
     children += from.bodies.size();

@@ -41,7 +41,7 @@ Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Valu
   } catch (const std::bad_alloc&) {
     status = exhausted("the system has no more memory for strings and sequences");
   } catch (const std::exception& e) {
-    status = step_error(current_, internal(fmt::format("a library failed: {}", e.what())));
+    status = step_error(hosts_.front().current, internal(fmt::format("a library failed: {}", e.what())));
   }
   drop_held();
   if (status.ok() && depth_ == 0 && gives_objects_) status = own_objects();
@@ -61,10 +61,6 @@ Status Frame::run_bound() {
   RETURN_IF_ERROR(bind_outputs());
   RETURN_IF_ERROR(options_.sink ? run_steps<true>() : run_steps<false>());
   return finish_outputs();
-}
-
-void Frame::parallel_for(int64_t blocks, FunctionRef<void(int64_t block, int worker)> f) {
-  environment_.pool->parallel_for(blocks, f);
 }
 
 void Frame::bind_slab(std::byte* slab) {
@@ -129,12 +125,13 @@ template <bool kSink>
 Status Frame::run_steps() {
   const std::atomic<bool>& cancel = *options_.cancel;
   const auto count = static_cast<int32_t>(steps_.size());
+  Host& host = hosts_.front();
   for (int32_t i = 0; i < count; ++i) {
     if (cancel.load(std::memory_order_relaxed)) [[unlikely]] {
       return cancelled_before(i);
     }
     Step& step = steps_[i];
-    current_ = i;
+    host.current = i;
     int64_t begin = 0;
     if constexpr (kSink) begin = now_ns();
     Status status = step.special ? run_special(i) : step.runnable->run(step.ctx);

@@ -20,27 +20,37 @@
 namespace forethought {
 
 // Used by one run at a time. Steps run on the thread that calls run(); kernels split themselves over the pool.
-class Frame final : public RunHost {
+class Frame final {
  public:
   // depth 0 is the main graph, whose outputs come from the I/O pool; bodies take theirs from the side arena.
   Frame(const ExecEnvironment& environment, std::shared_ptr<const Program> program, int32_t depth);
-  ~Frame() override;
+  ~Frame();
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
 
   const Program* program() const { return program_.get(); }
   // `slab`: at least program->slab_bytes, 64-byte aligned; see Executor::run for the rest.
   Status run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options);
 
-  // RunHost, for the step that runs.
-  void parallel_for(int64_t blocks, FunctionRef<void(int64_t block, int worker)> f) override;
-  int workers() const override { return environment_.pool->size(); }
-  StatusOr<void*> output(int slot, std::span<const int64_t> dims) override;
-  Status set_output(int slot, Value value) override;
-  StatusOr<Tensor> make_escaping(DType dtype, std::span<const int64_t> dims) override;
-  StatusOr<Value> escape(int slot) override;
-  Status run_body(int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs) override;
-  bool cancelled() const override { return options_.cancel->load(std::memory_order_relaxed); }
-
  private:
+  // What the kernel of the step that a lane runs can ask of the frame.
+  class Host final : public RunHost {
+   public:
+    explicit Host(Frame& frame) : frame_(&frame) {}
+    void parallel_for(int64_t blocks, FunctionRef<void(int64_t block, int worker)> f) override;
+    int workers() const override { return frame_->environment_.pool->size(); }
+    StatusOr<void*> output(int slot, std::span<const int64_t> dims) override;
+    Status set_output(int slot, Value value) override;
+    StatusOr<Tensor> make_escaping(DType dtype, std::span<const int64_t> dims) override;
+    StatusOr<Value> escape(int slot) override;
+    Status run_body(int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs) override;
+    bool cancelled() const override { return frame_->options_.cancel->load(std::memory_order_relaxed); }
+
+    int32_t current = 0;  // the step that runs
+
+   private:
+    Frame* frame_;
+  };
   struct Step {
     const Runnable* runnable = nullptr;  // null: dynamic
     RunCtx ctx;
@@ -97,6 +107,7 @@ class Frame final : public RunHost {
   StatusOr<Tensor> copy_tensor(BlockPool& pool, std::string_view name, const Tensor& from);
   BlockPool& output_pool() const;
   Status make_output(int32_t value, DType dtype, std::span<const int64_t> dims);
+  StatusOr<Value> escaped(int32_t value);
   Status adopt(int32_t value, Value made);
   Status adopt_object(int32_t value, Value made);
   Status adopt_as_output(int32_t value, Value made);
@@ -113,6 +124,7 @@ class Frame final : public RunHost {
   Status place_dynamic_output(const ProgramStep& step, size_t slot, const ResolvedStep& resolved);
   bool share_input(const ProgramStep& step, int32_t value, const Alias& alias, DType dtype,
                    std::span<const int64_t> dims);
+  Status run_body(int32_t index, int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs);
   StatusOr<Frame*> child_for(Children& children, std::shared_ptr<const Program> program);
 
   const ExecEnvironment environment_;
@@ -121,6 +133,7 @@ class Frame final : public RunHost {
 
   std::vector<Arg> args_;  // of each step: inputs, then outputs
   std::vector<Step> steps_;
+  std::vector<Host> hosts_;  // by lane
   std::vector<Fixup> slab_fixups_;
   std::vector<Fixup> scratch_fixups_;  // by step instead of argument
   Lists<Fixup> fixups_;                // by group: inputs, outputs, then side roots by value
@@ -138,7 +151,6 @@ class Frame final : public RunHost {
   std::span<const Value> inputs_;
   std::span<Value> outputs_;
   ExecOptions options_;
-  int32_t current_ = 0;
 };
 
 inline bool sized_at_run(uint32_t mask, size_t slot) { return slot < 32 && ((mask >> slot) & 1u); }

@@ -121,11 +121,11 @@ StatusOr<Frame*> Frame::child_for(Children& children, std::shared_ptr<const Prog
   return frames.front().get();
 }
 
-Status Frame::run_body(int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs) {
-  const ProgramStep& step = program_->steps[current_];
+Status Frame::run_body(int32_t index, int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs) {
+  const ProgramStep& step = program_->steps[index];
   if (static_cast<size_t>(body) >= step.bodies.size()) return internal("it has no such body");
   ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, step.bodies[body]->program_for(inputs));
-  Children& children = children_[steps_[current_].first_child + body];
+  Children& children = children_[steps_[index].first_child + body];
   const int64_t bytes = program->slab_bytes;
   ASSIGN_OR_RETURN(Frame * child, child_for(children, std::move(program)));
   const auto b = static_cast<size_t>(body);

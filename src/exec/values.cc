@@ -138,19 +138,6 @@ Status Frame::make_output(int32_t value, DType dtype, std::span<const int64_t> d
   return absl::OkStatus();
 }
 
-StatusOr<void*> Frame::output(int slot, std::span<const int64_t> dims) {
-  const ProgramStep& step = program_->steps[current_];
-  const Arg& arg = steps_[current_].ctx.outputs[slot];
-  if (step.outputs[slot] < 0) return internal("memory was asked for an output that nobody wants");
-  RETURN_IF_ERROR(make_output(step.outputs[slot], arg.dtype, dims));
-  return arg.data;
-}
-
-Status Frame::set_output(int slot, Value value) {
-  const int32_t v = program_->steps[current_].outputs[slot];
-  return v < 0 ? absl::OkStatus() : adopt(v, std::move(value));
-}
-
 Status Frame::adopt(int32_t value, Value made) {
   const ProgramValue& facts = program_->values[value];
   if (is_plain_object(facts)) return adopt_object(value, std::move(made));
@@ -219,12 +206,8 @@ Status Frame::adopt_as_output(int32_t value, Value made) {
   return absl::OkStatus();
 }
 
-StatusOr<Tensor> Frame::make_escaping(DType dtype, std::span<const int64_t> dims) {
-  return take_tensor(*environment_.side, program_->steps[current_].name, dtype, Layout::plain(), dims);
-}
-
-StatusOr<Value> Frame::escape(int slot) {
-  const int32_t v = program_->steps[current_].inputs[slot];
+// As a counted value: its own bytes where it has a counted buffer, else a copy.
+StatusOr<Value> Frame::escaped(int32_t v) {
   if (v < 0) return Value();
   const ProgramValue& facts = program_->values[v];
   if (is_plain_object(facts)) {

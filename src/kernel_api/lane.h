@@ -21,6 +21,8 @@ class LaneRun {
   virtual void reached(int32_t notification) = 0;
   // A step that had been launched failed; the run ends with the error of the first such step of the program.
   virtual void failed(int32_t step, Status status) = 0;
+  // For profiles; may be left out. Times of the steady clock.
+  virtual void ran(int32_t step, int64_t begin_ns, int64_t end_ns) = 0;
   // The run was cancelled or has failed: kernels that have not begun are to be left out.
   virtual bool ending() const = 0;
 };
@@ -45,10 +47,12 @@ class LaneDriver {
   virtual Status launch(const LaneStep& step) = 0;
   // Queues run.reached(notification).
   virtual Status record(int32_t notification) = 0;
-  // Makes the queue itself wait for a notification that `from` (a lane of any device) was told to record. False: it
-  // cannot wait for that lane, and nothing was queued; the host then waits before it gives the lane more. Called only
-  // after record() returned, so queues never wait in a circle.
-  virtual bool wait(int32_t notification, LaneDriver& from) = 0;
+  // Whether the queue itself can wait for what `from` (a lane of any device) records. If not, the host gives it more
+  // only when the notification was reached. Always the same answer.
+  virtual bool can_wait_for(const LaneDriver& from) const = 0;
+  // Queues a wait for a notification of such a lane. Called only after from.record() returned, so queues never wait in
+  // a circle.
+  virtual Status wait(int32_t notification, LaneDriver& from) = 0;
   // Ends the run, also after an error: returns when nothing that was queued is under way or still to come, so that the
   // memory of the run may go. Failures of steps were told to the run before; this one tells of the queue itself.
   virtual Status drain() = 0;
@@ -65,7 +69,8 @@ class LaneDevice {
   };
   virtual ~LaneDevice() = default;
   virtual Device device() const = 0;
-  // For the planned values of a run. Kept between runs. `who` names the user in an error: "the execution slab".
+  // For the planned values of one run, at whose end it is given back: a device keeps such blocks for the next run, and
+  // counts and limits them as its user says. `who` names the user in an error: "the execution slab".
   virtual StatusOr<Block> allocate(int64_t bytes, std::string_view who) = 0;
   // How many lanes may be open for one run.
   virtual int lanes() const = 0;
