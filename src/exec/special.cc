@@ -55,7 +55,7 @@ Status Frame::run_dynamic(int32_t index) {
   ctx.scratch_shared = round_up(resolved.facts.scratch_shared, 64);
   ctx.scratch_per_worker = round_up(resolved.facts.scratch_per_worker, 64);
   Lease scratch;
-  const auto per_workers = checked_mul(static_cast<int64_t>(ctx.scratch_per_worker), workers());
+  const auto per_workers = checked_mul(static_cast<int64_t>(ctx.scratch_per_worker), environment_.pool->size());
   const auto bytes = per_workers ? checked_add(static_cast<int64_t>(ctx.scratch_shared), *per_workers) : std::nullopt;
   if (!bytes) return internal("its kernel asks for more scratch than there is memory");
   if (*bytes > 0) {
