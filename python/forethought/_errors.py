@@ -1,8 +1,8 @@
 """The exceptions of the package, with onnxruntime's names."""
 
 
-class ForethoughtError(Exception):
-    """What all of them are."""
+class ForethoughtError(RuntimeError):
+    """What all of them are: RuntimeErrors, since code written for onnxruntime may catch those."""
 
 
 class Fail(ForethoughtError):

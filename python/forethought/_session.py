@@ -13,7 +13,6 @@ from forethought._options import RunOptions, SessionOptions
 from forethought._values import IOBinding, OrtValue
 
 _PROVIDERS = ["CPUExecutionProvider"]
-_NEVER = _core.CancelFlag()
 
 
 def get_available_providers() -> list[str]:
@@ -152,7 +151,7 @@ class InferenceSession:
 
     def _cancel(self, run_options):
         if run_options is None:
-            return _NEVER
+            return None
         if not isinstance(run_options, RunOptions):
             raise TypeError(f"run_options wants RunOptions, not {type(run_options).__name__}")
         return run_options._cancel

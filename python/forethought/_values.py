@@ -16,7 +16,7 @@ def _element_type(element_type) -> int:
 
 
 def _check_device(device_type: str, device_id: int = 0) -> None:
-    if device_type != "cpu" or device_id != 0:
+    if device_type.lower() != "cpu":
         raise InvalidArgument(f"there is no device {device_type}:{device_id}; there is cpu:0")
 
 
@@ -118,11 +118,41 @@ class OrtValue:
 
     def __array__(self, dtype=None, copy=None):
         array = self._held.to_python()
-        return np.array(array, dtype=dtype) if copy or (dtype is not None and array.dtype != dtype) else array
+        return np.asarray(array, dtype=dtype) if copy is None else np.array(array, dtype=dtype, copy=copy)
 
-    def update_inplace(self, np_arr) -> None:
-        """Copies an array of the same type and shape into the tensor."""
-        self._held.update_inplace(np.asarray(np_arr))
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """A DLPack capsule over the tensor's memory, which the capsule keeps; versioned if max_version is (1, 0) or more.
+
+        `stream` has no meaning for memory of the CPU. Memory that must not be written leaves in versioned capsules only.
+        """
+        return self._held.to_dlpack(max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(1, 0): the CPU."""
+        return 1, 0
+
+    def to_dlpack(self):
+        """A DLPack capsule of the form from before versions."""
+        return self.__dlpack__()
+
+    @classmethod
+    def from_dlpack(cls, data, /) -> "OrtValue":
+        """Shares the memory of a capsule, which can be used once, or of any object with __dlpack__.
+
+        Memory with strides, and elements that are not aligned, are copied once; `copied_bytes` tells.
+        """
+        return cls(_core.value_from_dlpack(data))
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes copied when the value was made; 0: it shares the memory it was made from. Ours."""
+        return self._held.copied_bytes()
+
+    def update_inplace(self, data) -> None:
+        """Copies an array or OrtValue of the same type and shape into the tensor."""
+        if not isinstance(data, (np.ndarray, OrtValue)):
+            raise TypeError("data must be a numpy.ndarray or an OrtValue.")
+        self._held.update_inplace(data._held if isinstance(data, OrtValue) else data)
 
 
 class IOBinding:

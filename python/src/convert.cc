@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "dlpack.h"
 #include "errors.h"
 
 namespace forethought::python {
@@ -37,13 +38,14 @@ Numpy* numpy = nullptr;
 // Memory of an output, as the base of an array.
 struct Lease {
   Tensor tensor;
+  bool read_only = false;
 };
 
 int lease_buffer(PyObject* self, Py_buffer* view, int flags) {
   static char nothing;
   Lease* lease = nb::inst_ptr<Lease>(nb::handle(self));
   void* data = lease->tensor.data ? lease->tensor.data : &nothing;
-  return PyBuffer_FillInfo(view, self, data, lease->tensor.bytes(), 0, flags);
+  return PyBuffer_FillInfo(view, self, data, lease->tensor.bytes(), lease->read_only ? 1 : 0, flags);
 }
 PyType_Slot lease_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(lease_buffer)}, {0, nullptr}};
 
@@ -140,12 +142,12 @@ Value sequence_from(nb::handle object, const ValueType& element, Feeding* feedin
   return Value(std::shared_ptr<const Sequence>(std::move(sequence)));
 }
 
-nb::object array_over(Tensor t) {
+nb::object array_over(Tensor t, bool read_only) {
   nb::list shape;
   for (int64_t d : t.dims) shape.append(d);
   nb::object dtype = nb::object(numpy->dtypes[static_cast<size_t>(t.dtype)]);
   if (bit_width(t.dtype) < 8) t = unpacked_tensor(t);
-  nb::object lease = nb::cast(Lease{std::move(t)});
+  nb::object lease = nb::cast(Lease{std::move(t), read_only});
   return numpy->ndarray(nb::tuple(shape), dtype, lease);
 }
 
@@ -238,17 +240,23 @@ Value from_python(nb::handle object, const ValueType& want, Feeding* feeding) {
                                                    : nb::object(nb::none());
     return tensor_from_array(numpy->array(object, dtype), feeding);
   }
+  if (PyObject_HasAttrString(object.ptr(), "__dlpack__")) {
+    HeldValue imported = from_dlpack(object);
+    feeding->copies += imported.copied_bytes > 0;
+    feeding->copied_bytes += imported.copied_bytes;
+    return std::move(imported.value);
+  }
   const std::string message = "Unable to handle object of type <class '" + type_name_of(object) + "'>";
   PyErr_SetString(PyExc_RuntimeError, message.c_str());
   throw nb::python_error();
 }
 
-nb::object to_python(const Value& value) {
+nb::object to_python(const Value& value, bool read_only) {
   if (value.is_none()) return nb::none();
   if (value.is_tensor()) {
     const Tensor& t = value.tensor();
     if (t.dtype == DType::kString) return strings_to_python(t);
-    return array_over(is_owned(value) ? t : copy_of(t));
+    return is_owned(value) ? array_over(t, read_only) : array_over(copy_of(t), false);
   }
   if (const Sequence* s = value.sequence()) {
     nb::list out;

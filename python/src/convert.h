@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <utility>
 #include <vector>
 
 #include "tensor/value.h"
@@ -15,6 +16,21 @@ namespace nb = nanobind;
 struct HeldValue {
   Value value;
   nb::object keep;
+  bool read_only = false;    // its memory must not be written
+  int64_t copied_bytes = 0;  // of the memory it was made from, which it does not share then
+};
+
+// Keeps a Python object for the core, which may drop it on any thread.
+struct PythonOwner {
+  PyObject* object;
+  explicit PythonOwner(nb::handle h) : object(h.inc_ref().ptr()) {}
+  PythonOwner(PythonOwner&& o) noexcept : object(std::exchange(o.object, nullptr)) {}
+  PythonOwner& operator=(PythonOwner&&) = delete;
+  ~PythonOwner() {
+    if (!object || !Py_IsInitialized()) return;
+    nb::gil_scoped_acquire lock;
+    Py_DECREF(object);
+  }
 };
 
 // What from_python did on the way.
@@ -27,13 +43,13 @@ struct Feeding {
 // Reads numpy's types from forethought/_dtypes.py; once, when the module is made.
 void init_convert(nb::module_& module);
 
-// `object` (array, NumPy scalar, list, HeldValue, None) as a value for something declared as `want`, which may be
-// unknown. The value borrows from the arrays in `feeding->keep`. Throws Python exceptions.
+// `object` (array, NumPy scalar, list, HeldValue, anything with __dlpack__, None) as a value for something declared as
+// `want`, which may be unknown. The value borrows from the arrays in `feeding->keep`. Throws Python exceptions.
 Value from_python(nb::handle object, const ValueType& want, Feeding* feeding);
 
 // The value as array, list, dict or None. Arrays look at the value's memory, which they keep; what the value only
 // borrows is copied.
-nb::object to_python(const Value& value);
+nb::object to_python(const Value& value, bool read_only = false);
 
 // The value with all memory its own: what is borrowed is copied.
 Value owned(const Value& value);

@@ -15,25 +15,15 @@
 #include "convert.h"
 #include "errors.h"
 #include "exec/profile.h"
+#include "interrupt.h"
 #include "plan/report.h"
 #include "session/session.h"
+#include "values.h"
 
 namespace nb = nanobind;
 
 namespace forethought::python {
 namespace {
-
-// Keeps a Python object for the core, which may drop it on any thread.
-struct PythonOwner {
-  PyObject* object;
-  explicit PythonOwner(nb::handle h) : object(h.inc_ref().ptr()) {}
-  PythonOwner(PythonOwner&& o) noexcept : object(std::exchange(o.object, nullptr)) {}
-  ~PythonOwner() {
-    if (!object || !Py_IsInitialized()) return;
-    nb::gil_scoped_acquire lock;
-    Py_DECREF(object);
-  }
-};
 
 struct PythonSession {
   std::unique_ptr<Session> session;
@@ -78,9 +68,9 @@ void ask(const Session& session, nb::handle names, Call* call) {
   call->outputs.resize(call->names.empty() ? session.outputs().size() : call->names.size());
 }
 
-void execute(PythonSession& self, Call* call, const CancelFlag& cancel) {
-  RunOptions options;
-  options.cancel = cancel;
+void execute(PythonSession& self, Call* call, const CancelFlag* cancel) {
+  Interruptible interruptible(cancel);
+  RunOptions options{interruptible.flag(), {}, nullptr};
   if (self.session->options().profiling) options.sink = &self.profile;
   Status status;
   {
@@ -88,10 +78,11 @@ void execute(PythonSession& self, Call* call, const CancelFlag& cancel) {
     status = self.session->run({call->feeds.data(), call->feeds.size()}, {call->names.data(), call->names.size()},
                                {call->outputs.data(), call->outputs.size()}, options);
   }
+  interruptible.finish();
   check(status, During::run);
 }
 
-nb::list run(PythonSession& self, nb::handle names, nb::dict inputs, const CancelFlag& cancel) {
+nb::list run(PythonSession& self, nb::handle names, nb::dict inputs, const CancelFlag* cancel) {
   Call call;
   ask(*self.session, names, &call);
   feed(self, inputs, &call);
@@ -102,17 +93,17 @@ nb::list run(PythonSession& self, nb::handle names, nb::dict inputs, const Cance
 }
 
 // `bound[i]` is None or the value into whose memory output i goes.
-nb::list run_values(PythonSession& self, nb::handle names, nb::dict inputs, nb::list bound, const CancelFlag& cancel) {
+nb::list run_values(PythonSession& self, nb::handle names, nb::dict inputs, nb::list bound, const CancelFlag* cancel) {
   Call call;
   ask(*self.session, names, &call);
   feed(self, inputs, &call);
   for (size_t i = 0; i < bound.size() && i < call.outputs.size(); ++i)
-    if (!bound[i].is_none()) call.outputs[i] = nb::cast<const HeldValue&>(bound[i]).value;
+    if (!bound[i].is_none()) call.outputs[i] = writable(nb::cast<const HeldValue&>(bound[i]), call.names[i]);
   execute(self, &call, cancel);
   nb::list out;
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     const bool in_place = i < bound.size() && !bound[i].is_none();
-    out.append(in_place ? nb::object(bound[i]) : nb::cast(HeldValue{owned(call.outputs[i]), {}}));
+    out.append(in_place ? nb::object(bound[i]) : nb::cast(HeldValue{owned(call.outputs[i])}));
   }
   return out;
 }
@@ -266,72 +257,6 @@ nb::list take_profile(PythonSession& self) {
   return out;
 }
 
-const Tensor& tensor_in(const HeldValue& self) {
-  if (self.value.is_tensor()) return self.value.tensor();
-  raise_named("Fail", "this OrtValue holds no tensor");
-}
-
-std::string data_type(const HeldValue& self) {
-  if (self.value.is_tensor()) return to_string(ValueType::tensor(self.value.tensor().dtype));
-  if (const Sequence* s = self.value.sequence()) return to_string(ValueType::sequence(s->element));
-  raise_named("Fail", "this OrtValue holds nothing");
-}
-
-nb::object value_to_python(const HeldValue& self) {
-  if (self.keep.is_valid() && self.value.is_tensor() && bit_width(self.value.tensor().dtype) != 0) return self.keep;
-  return to_python(self.value);
-}
-
-HeldValue value_from_python(nb::handle object) {
-  Feeding feeding;
-  ValueType type;
-  if (PyList_Check(object.ptr())) type = ValueType::sequence(ValueType{});
-  HeldValue out;
-  out.value = from_python(object, type, &feeding);
-  if (out.value.is_tensor() && feeding.keep.size() == 1) {
-    out.keep = feeding.keep[0];
-    return out;
-  }
-  out.value = owned(out.value);
-  if (const Sequence* s = out.value.sequence(); s && !s->items.empty() && s->items[0].is_tensor()) {
-    auto typed = std::make_shared<Sequence>(*s);
-    typed->element = ValueType::tensor(s->items[0].tensor().dtype);
-    out.value = Value(std::shared_ptr<const Sequence>(std::move(typed)));
-  }
-  return out;
-}
-
-HeldValue value_of_shape(const std::vector<int64_t>& shape, int dtype) {
-  if (!is_valid_dtype(dtype)) raise_named("InvalidArgument", "there is no ONNX element type " + std::to_string(dtype));
-  return {check(make_tensor(static_cast<DType>(dtype), shape), During::run), {}};
-}
-
-// A tensor over memory that the caller keeps.
-HeldValue value_at(uintptr_t pointer, const std::vector<int64_t>& shape, int dtype) {
-  if (!is_valid_dtype(dtype) || bit_width(static_cast<DType>(dtype)) == 0)
-    raise_named("InvalidArgument", "memory cannot be bound as ONNX element type " + std::to_string(dtype));
-  if (!element_count(shape)) raise_named("InvalidArgument", "impossible shape " + to_string(shape));
-  Tensor t;
-  t.dtype = static_cast<DType>(dtype);
-  t.dims.assign(shape.begin(), shape.end());
-  t.data = reinterpret_cast<void*>(pointer);
-  return {std::move(t), {}};
-}
-
-void update_inplace(HeldValue& self, nb::handle array) {
-  Tensor to = tensor_in(self);
-  Feeding feeding;
-  const Value from = from_python(array, ValueType::tensor(to.dtype), &feeding);
-  if (!from.is_tensor() || from.tensor().dtype != to.dtype || from.tensor().dims != to.dims)
-    raise_named("InvalidArgument", "update_inplace wants an array of the same type and shape as the OrtValue: " +
-                                       data_type(self) + to_string(to.dims));
-  if (to.dtype == DType::kString) {
-    std::copy(from.tensor().strings().begin(), from.tensor().strings().end(), to.as<std::string>());
-  } else if (to.bytes() > 0) {
-    std::memmove(to.data, from.tensor().data, static_cast<size_t>(to.bytes()));
-  }
-}
-
 void bind_options(nb::module_& m) {
   nb::class_<CancelFlag>(m, "CancelFlag", "Asks runs to stop.")
       .def(nb::init<>())
@@ -365,32 +290,10 @@ void bind_options(nb::module_& m) {
       .def_rw("config", &SessionOptions::config);
 }
 
-void bind_values(nb::module_& m) {
-  nb::class_<HeldValue>(m, "HeldValue", "A value that Python holds.")
-      .def("shape",
-           [](const HeldValue& v) {
-             const Tensor& t = tensor_in(v);
-             return std::vector<int64_t>(t.dims.begin(), t.dims.end());
-           })
-      .def("data_type", &data_type)
-      .def("element_type", [](const HeldValue& v) { return static_cast<int>(tensor_in(v).dtype); })
-      .def("data_ptr", [](const HeldValue& v) { return reinterpret_cast<uintptr_t>(tensor_in(v).data); })
-      .def("bytes", [](const HeldValue& v) { return tensor_in(v).bytes(); })
-      .def("is_tensor", [](const HeldValue& v) { return v.value.is_tensor(); })
-      .def("is_sequence", [](const HeldValue& v) { return v.value.sequence() != nullptr; })
-      .def("is_sparse", [](const HeldValue& v) { return v.value.sparse() != nullptr; })
-      .def("has_value", [](const HeldValue& v) { return !v.value.is_none(); })
-      .def("to_python", &value_to_python)
-      .def("update_inplace", &update_inplace, nb::arg("array").none());
-  m.def("value_from_python", &value_from_python, nb::arg("object").none());
-  m.def("value_of_shape", &value_of_shape);
-  m.def("value_at", &value_at);
-}
-
 void bind_session(nb::module_& m) {
   nb::class_<PythonSession>(m, "Session", "A model that is ready to run.")
-      .def("run", &run)
-      .def("run_values", &run_values)
+      .def("run", &run, nb::arg("names"), nb::arg("inputs"), nb::arg("cancel").none())
+      .def("run_values", &run_values, nb::arg("names"), nb::arg("inputs"), nb::arg("bound"), nb::arg("cancel").none())
       .def("inputs", [](const PythonSession& s) { return describe(s.session->inputs()); })
       .def("outputs", [](const PythonSession& s) { return describe(s.session->outputs()); })
       .def("providers", [](const PythonSession& s) { return s.session->providers(); })
