@@ -1,0 +1,257 @@
+#include "device/lanes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace forethought {
+namespace {
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// A step on its way through a stream: tells the run which step failed, and is left out when the run ends.
+class TellingStep final : public Runnable {
+ public:
+  void set(LaneRun& run, const LaneStep& step) {
+    run_ = &run;
+    runnable_ = step.runnable;
+    step_ = step.step;
+  }
+  Status run(RunCtx& ctx) const override {
+    if (run_->ending()) return cancelled("the run is ending");
+    const int64_t begin = now_ns();
+    Status status = runnable_->run(ctx);
+    if (!status.ok()) {
+      run_->failed(step_, status);
+    } else {
+      run_->ran(step_, begin, now_ns());
+    }
+    return status;
+  }
+
+ private:
+  LaneRun* run_ = nullptr;
+  const Runnable* runnable_ = nullptr;
+  int32_t step_ = 0;
+};
+
+class StreamLanesImpl;
+
+class StreamLane final : public LaneDriver {
+ public:
+  StreamLane(std::shared_ptr<StreamLanesImpl> owner, std::unique_ptr<DeviceStream> stream)
+      : owner_(std::move(owner)), stream_(std::move(stream)) {}
+  ~StreamLane() override;
+
+  Status begin(LaneRun& run) override {
+    run_ = &run;
+    launched_ = 0;
+    told_ = false;
+    first_unsure_ = last_given_ = -1;
+    return absl::OkStatus();
+  }
+  Status launch(const LaneStep& step) override;
+  Status record(int32_t notification) override;
+  bool can_wait_for(const LaneDriver& from) const override;
+  Status wait(int32_t notification, LaneDriver& from) override;
+  Status drain() override;
+
+ private:
+  struct Mark {
+    StreamLane* lane = nullptr;
+    int32_t notification = 0;
+    int32_t first_step = -1;  // given since the mark before
+    std::unique_ptr<DeviceEvent> event;
+  };
+  // All that is known of an error that no kernel told of: it came with step `first` or one after it.
+  void tell(int32_t first, const Status& status) {
+    if (status.ok() || told_ || absl::IsCancelled(status)) return;
+    told_ = true;
+    run_->failed(std::max(first, 0), status);
+  }
+  const std::shared_ptr<StreamLanesImpl> owner_;
+  std::unique_ptr<DeviceStream> stream_;
+  LaneRun* run_ = nullptr;
+  std::deque<TellingStep> steps_;  // those before launched_ are in use; none moves
+  size_t launched_ = 0;
+  std::deque<Mark> marks_;  // by notification
+  int32_t first_unsure_ = -1, last_given_ = -1;
+  std::atomic<bool> told_{false};
+};
+
+class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from_this<StreamLanesImpl> {
+ public:
+  explicit StreamLanesImpl(std::shared_ptr<DeviceDriver> driver) : driver_(std::move(driver)) {}
+  ~StreamLanesImpl() override { trim(); }
+  Device device() const override { return driver_->device(); }
+  int lanes() const override { return driver_->lanes(); }
+  DeviceDriver& driver() override { return *driver_; }
+
+  StatusOr<Block> allocate(int64_t bytes, std::string_view who) override {
+    if (Kept* kept = take_kept(bytes)) return hand_out(kept);
+    auto data = driver_->allocator().allocate(bytes, who);
+    if (!data.ok() && trim() > 0) data = driver_->allocator().allocate(bytes, who);
+    if (!data.ok()) return data.status();
+    Kept* made = new Kept;
+    made->data = *data;
+    made->bytes = bytes;
+    made->release = [](BufferHeader* h) {
+      auto* kept = static_cast<Kept*>(h);
+      const std::shared_ptr<StreamLanesImpl> owner = std::move(kept->owner);  // may be the last that knows of it
+      const std::lock_guard lock(owner->mutex_);
+      owner->kept_.push_back(kept);
+    };
+    return hand_out(made);
+  }
+  int64_t trim() override {
+    std::vector<Kept*> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      gone.swap(kept_);
+    }
+    int64_t bytes = 0;
+    for (Kept* kept : gone) {
+      bytes += kept->bytes;
+      driver_->allocator().free(kept->data);
+      delete kept;
+    }
+    return bytes;
+  }
+  int64_t retained_bytes() const override {
+    const std::lock_guard lock(mutex_);
+    int64_t bytes = 0;
+    for (const Kept* kept : kept_) bytes += kept->bytes;
+    return bytes;
+  }
+
+  StatusOr<std::unique_ptr<LaneDriver>> open(int lane) override {
+    if (lane < 0 || lane >= lanes()) {
+      return internal(absl::StrCat("lane ", lane, " of a device with ", lanes()));
+    }
+    std::unique_ptr<DeviceStream> stream;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        stream = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    if (!stream) {
+      ASSIGN_OR_RETURN(stream, driver_->create_stream());
+    }
+    return std::unique_ptr<LaneDriver>(std::make_unique<StreamLane>(shared_from_this(), std::move(stream)));
+  }
+  void take_back(std::unique_ptr<DeviceStream> stream) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(stream));
+  }
+
+ private:
+  // A block of the device; with an owner while it is out.
+  struct Kept : BufferHeader {
+    void* data = nullptr;
+    int64_t bytes = 0;
+    std::shared_ptr<StreamLanesImpl> owner;
+  };
+  Block hand_out(Kept* kept) {
+    kept->owner = shared_from_this();
+    return Block{kept->data, kept->bytes, BufferRef(kept)};
+  }
+  // The smallest kept block that is large enough, up to four times what is needed.
+  Kept* take_kept(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    auto best = kept_.end();
+    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+      const bool fits = (*it)->bytes >= bytes && (*it)->bytes / 4 <= bytes;
+      if (fits && (best == kept_.end() || (*it)->bytes < (*best)->bytes)) best = it;
+    }
+    if (best == kept_.end()) return nullptr;
+    Kept* kept = *best;
+    kept_.erase(best);
+    return kept;
+  }
+
+  const std::shared_ptr<DeviceDriver> driver_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<DeviceStream>> idle_;
+  std::vector<Kept*> kept_;  // most recently used last
+};
+
+StreamLane::~StreamLane() {
+  marks_.clear();  // events go before their stream
+  owner_->take_back(std::move(stream_));
+}
+
+Status StreamLane::launch(const LaneStep& step) {
+  if (first_unsure_ < 0) first_unsure_ = step.step;
+  last_given_ = step.step;
+  if (const auto* copy = dynamic_cast<const DeviceCopy*>(step.runnable)) return stream_->copy(copy->job(*step.ctx));
+  if (launched_ == steps_.size()) steps_.emplace_back();
+  TellingStep& telling = steps_[launched_++];
+  telling.set(*run_, step);
+  return stream_->launch(telling, *step.ctx);
+}
+
+Status StreamLane::record(int32_t notification) {
+  while (marks_.size() <= static_cast<size_t>(notification)) marks_.emplace_back();
+  Mark& mark = marks_[notification];
+  if (!mark.event) {
+    ASSIGN_OR_RETURN(mark.event, stream_->create_event());
+  }
+  mark.lane = this;
+  mark.notification = notification;
+  mark.first_step = std::exchange(first_unsure_, -1);
+  RETURN_IF_ERROR(mark.event->record());
+  return stream_->call(
+      [](void* with, const Status& status) {
+        auto* mark = static_cast<Mark*>(with);
+        mark->lane->tell(mark->first_step, status);
+        mark->lane->run_->reached(mark->notification);
+      },
+      &mark);
+}
+
+bool StreamLane::can_wait_for(const LaneDriver& from) const {
+  const auto* other = dynamic_cast<const StreamLane*>(&from);
+  return other && owner_->driver().can_wait(other->owner_->device());
+}
+
+Status StreamLane::wait(int32_t notification, LaneDriver& from) {
+  auto& other = static_cast<StreamLane&>(from);  // can_wait_for() said so
+  FT_CHECK(static_cast<size_t>(notification) < other.marks_.size() && other.marks_[notification].event);
+  return other.marks_[notification].event->wait_on_stream(*stream_);
+}
+
+Status StreamLane::drain() {
+  if (!run_) return absl::OkStatus();
+  if (run_->ending()) stream_->drop_pending(cancelled("the run is ending"));
+  tell(first_unsure_ < 0 ? last_given_ : first_unsure_, stream_->wait());
+  run_ = nullptr;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Status DeviceCopy::run(RunCtx&) const {
+  return internal(absl::StrCat("a copy from ", to_string(from_), " to ", to_string(to_), " on no lane of either"));
+}
+
+CopyJob DeviceCopy::job(const RunCtx& ctx) const {
+  const Arg& in = ctx.in(0);
+  const int64_t bytes = storage_bytes(in.dtype, in.layout, in.dims()).value_or(0);
+  return {in.data, from_, ctx.out(0).data, to_, bytes};
+}
+
+std::shared_ptr<StreamLanes> make_stream_lanes(std::shared_ptr<DeviceDriver> driver) {
+  return std::make_shared<StreamLanesImpl>(std::move(driver));
+}
+
+}  // namespace forethought
