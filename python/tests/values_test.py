@@ -117,3 +117,21 @@ def test_wrong_bindings_are_told(add):
         add.run_with_iobinding(binding)
     with pytest.raises(ValueError, match="session that created it"):
         ft.InferenceSession(ADD).run_with_iobinding(binding)
+
+
+def test_memory_bound_twice_or_under_an_input_is_told(add):
+    room = np.zeros((4, 3), np.float32)
+    binding = add.io_binding()
+    binding.bind_cpu_input("x", room[:2])
+    binding.bind_cpu_input("y", X)
+    binding.bind_output("z", "cpu", 0, np.float32, [2, 3], room[1:].ctypes.data)
+    with pytest.raises(ft.InvalidArgument, match="output 'z' is that of input 'x', in part or whole"):
+        add.run_with_iobinding(binding)
+    binding.bind_output("z", "cpu", 0, np.float32, [2, 3], room.ctypes.data + 26)
+    with pytest.raises(ft.InvalidArgument, match="4 does not divide"):
+        add.run_with_iobinding(binding)
+    with pytest.raises(ft.InvalidArgument, match="the address is 0"):
+        binding.bind_output("z", "cpu", 0, np.float32, [2, 3], 0)
+    binding.bind_output("z", "cpu", 0, np.float32, [2, 3], room[2:].ctypes.data)
+    add.run_with_iobinding(binding)
+    np.testing.assert_array_equal(room[2:], X)

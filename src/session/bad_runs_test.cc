@@ -145,6 +145,52 @@ TEST(BadRuns, OutputsThatDoNotFit) {
   }
 }
 
+TEST(BadRuns, BoundOutputsThatShareMemory) {
+  auto s = session_of("graph(%x: f32[N], %w: f32[N]) { %p = Add(%x, %w) %q = Mul(%x, %w) return %p, %q }");
+  ASSERT_TRUE(s);
+  Tensor room = tensor_of<float>({8}, std::vector<float>(8, 7));
+  const auto part = [&](int64_t first) {
+    Tensor t = room;
+    t.dims = {2};
+    t.data = room.as<float>() + first;
+    return t;
+  };
+  Tensor odd = part(0);
+  odd.data = static_cast<std::byte*>(room.data) + 2;
+  const Value x = vec({1, 2}), w = vec({3, 4});
+  const struct {
+    Value in, p, q;
+    std::vector<std::string> parts;  // of the message; none: it runs
+  } rows[] = {
+      {x, part(0), part(2), {}},
+      {x, part(2), part(0), {}},
+      {part(6), part(2), part(4), {}},
+      {x, part(0), part(0), {"'p' and 'q'", "same memory", "give each its own"}},
+      {x, part(0), part(1), {"'p' and 'q'", "in part"}},
+      {part(2), part(2), Value(), {"'p'", "input 'x'", "of its own"}},
+      {part(2), Value(), part(1), {"'q'", "input 'x'"}},
+      {x, odd, Value(), {"'p'", "4 does not divide"}},
+  };
+  for (const auto& r : rows) {
+    room.as<float>()[6] = 1;
+    room.as<float>()[7] = 2;
+    std::vector<Value> out{r.p, r.q};
+    const Status status = s->run_ordered(std::vector<Value>{r.in, w}, out);
+    EXPECT_EQ(status.ok(), r.parts.empty()) << status;
+    for (const std::string& part_of_message : r.parts)
+      EXPECT_THAT(std::string(status.message()), HasSubstr(part_of_message));
+    if (status.ok()) {
+      EXPECT_EQ(floats(out[0]), (std::vector<float>{4, 6}));
+      EXPECT_EQ(floats(out[1]), (std::vector<float>{3, 8}));
+      EXPECT_EQ(out[0].tensor().data, r.p.tensor().data);
+    }
+  }
+  std::vector<Value> twice{part(0), part(2)};
+  const Status status =
+      s->run(std::vector<NamedValue>{{"x", x}, {"w", w}}, std::vector<std::string_view>{"p", "p"}, twice);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("'p'"), HasSubstr("memory twice")));
+}
+
 TEST(BadRuns, AMemoryLimitNamesWhoNeedsHowMuch) {
   const char* text =
       "graph(%x: f32[N]) { %a = Exp(%x) %b = ReduceSum<keepdims=0>(%a) %y = Div(%a, %b) %z = "

@@ -11,6 +11,7 @@
 #include "exec/executor.h"
 #include "graph/schema/schema.h"
 #include "onnx/save/save.h"
+#include "session/bound_memory.h"
 #include "threading/pool.h"
 
 namespace forethought {
@@ -22,14 +23,6 @@ double now_ms() {
 
 std::string list_names(const std::vector<NodeArg>& args) {
   return absl::StrJoin(args, ", ", [](std::string* out, const NodeArg& a) { absl::StrAppend(out, "'", a.name, "'"); });
-}
-
-Status check_given_output(const NodeArg& output, const ProgramValue& planned, const Tensor& given) {
-  if (given.dtype != planned.dtype || (planned.known && given.dims != planned.dims))
-    return invalid(absl::StrCat("output '", output.name, "' is ", name(planned.dtype),
-                                planned.known ? to_string(planned.dims) : "", "; the memory given for it is ",
-                                name(given.dtype), to_string(given.dims)));
-  return absl::OkStatus();
 }
 
 std::string did_you_mean(std::string_view name, const std::vector<NodeArg>& args) {
@@ -202,15 +195,11 @@ Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outp
   for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(check_input(i, inputs[i]));
   RETURN_IF_ERROR(symbols_.check(inputs_, inputs));
   ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs));
-  bool given = false;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].is_tensor() || !outputs[i].tensor().data) continue;
-    given = true;
-    RETURN_IF_ERROR(check_given_output(outputs_[i], program->values[program->outputs[i]], outputs[i].tensor()));
-  }
   absl::InlinedVector<const void*, 8> places;
-  for (size_t i = 0; given && i < outputs.size(); ++i)
-    places.push_back(outputs[i].is_tensor() ? outputs[i].tensor().data : nullptr);
+  if (std::any_of(outputs.begin(), outputs.end(), [](const Value& v) { return v.is_tensor() && v.tensor().data; })) {
+    RETURN_IF_ERROR(check_bound_memory(inputs_, inputs, outputs_, outputs, *program));
+    for (const Value& v : outputs) places.push_back(v.is_tensor() ? v.tensor().data : nullptr);
+  }
   RETURN_IF_ERROR(executor_->run(program, inputs, outputs, {options.cancel.raw(), options.sink}));
   for (size_t i = 0; i < places.size(); ++i)
     if (places[i] && outputs[i].tensor().data != places[i])
@@ -251,7 +240,10 @@ Status Session::run(std::span<const NamedValue> feeds, std::span<const std::stri
       return invalid(absl::StrCat("the model has no output '", std::string(output_names[k]), "'",
                                   did_you_mean(output_names[k], outputs_), " Its outputs: ", list_names(outputs_)));
     position.push_back(i);
-    if (!outputs[k].is_none()) out[i] = outputs[k];
+    if (outputs[k].is_none()) continue;
+    if (!out[i].is_none())
+      return invalid(absl::StrCat("output '", std::string(output_names[k]), "' was given memory twice: give it once"));
+    out[i] = outputs[k];
   }
   RETURN_IF_ERROR(run_ordered({in.data(), in.size()}, {out.data(), out.size()}, options));
   for (size_t k = 0; k < position.size(); ++k) outputs[k] = out[position[k]];

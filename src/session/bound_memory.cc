@@ -1,0 +1,63 @@
+#include "session/bound_memory.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace forethought {
+namespace {
+
+bool is_bound(const Value& v) { return v.is_tensor() && v.tensor().data; }
+
+Status check_form(const NodeArg& output, const ProgramValue& planned, const Tensor& given) {
+  if (given.dtype != planned.dtype || (planned.known && given.dims != planned.dims))
+    return invalid(absl::StrCat("output '", output.name, "' is ", name(planned.dtype),
+                                planned.known ? to_string(planned.dims) : "", "; the memory given for it is ",
+                                name(given.dtype), to_string(given.dims),
+                                ": give memory of that type and shape, or none"));
+  const size_t alignment = given.dtype == DType::kString
+                               ? alignof(std::string)
+                               : std::clamp<size_t>(static_cast<size_t>(bit_width(given.dtype)) / 8, 1, 8);
+  if (reinterpret_cast<uintptr_t>(given.data) % alignment)
+    return invalid(absl::StrCat("the memory given for output '", output.name, "' lies at an address that ", alignment,
+                                " does not divide; its elements need that"));
+  return absl::OkStatus();
+}
+
+// The tensor, or one of the elements of the sequence, that shares bytes with `written`.
+bool reads_from(const Value& input, const Tensor& written) {
+  if (input.is_tensor()) return overlap(input.tensor(), written);
+  const Sequence* s = input.sequence();
+  return s && std::any_of(s->items.begin(), s->items.end(), [&](const Value& v) { return reads_from(v, written); });
+}
+
+}  // namespace
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  if (!a.data || !b.data) return false;
+  const auto low = reinterpret_cast<uintptr_t>(a.data), other = reinterpret_cast<uintptr_t>(b.data);
+  return low < other + static_cast<uintptr_t>(b.bytes()) && other < low + static_cast<uintptr_t>(a.bytes());
+}
+
+Status check_bound_memory(const std::vector<NodeArg>& input_args, std::span<const Value> inputs,
+                          const std::vector<NodeArg>& output_args, std::span<const Value> outputs,
+                          const Program& program) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_bound(outputs[i])) continue;
+    const Tensor& given = outputs[i].tensor();
+    RETURN_IF_ERROR(check_form(output_args[i], program.values[program.outputs[i]], given));
+    for (size_t k = 0; k < i; ++k)
+      if (is_bound(outputs[k]) && overlap(given, outputs[k].tensor()))
+        return invalid(absl::StrCat("outputs '", output_args[k].name, "' and '", output_args[i].name,
+                                    "' were given the same memory, in part or whole: give each its own"));
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (reads_from(inputs[k], given))
+        return invalid(absl::StrCat("the memory given for output '", output_args[i].name, "' is that of input '",
+                                    input_args[k].name,
+                                    "', in part or whole, which the run may still read after it wrote there: give the "
+                                    "output memory of its own, and swap the two between runs"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace forethought
