@@ -1,4 +1,6 @@
 // Resolves a program to arrays: arguments, and for every base the list of arguments that follow its address.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "exec/frame.h"
@@ -38,11 +40,30 @@ Arg static_arg(const Program& program, const ProgramValue& value) {
 Frame::Frame(const ExecEnvironment& environment, std::shared_ptr<const Program> program, int32_t depth)
     : environment_(environment), program_(std::move(program)), depth_(depth) {
   hosts_.assign(static_cast<size_t>(std::max(program_->lanes, 1)), Host(*this));  // steps point into it
+  devices_.resize(environment_.devices.size());
   build_steps();
   build_groups();
+  build_lanes();
 }
 
 Frame::~Frame() = default;
+
+void Frame::build_lanes() {
+  const Program& p = *program_;
+  const bool on_device = std::ranges::any_of(p.lane_device, [](int32_t d) { return d >= 0; });
+  if (p.lanes == 1 && !on_device) return;
+  lanes_ = std::make_unique<Lanes>(environment_, p, static_cast<Lanes::HostSteps&>(*this));
+  for (size_t i = 0; i < steps_.size(); ++i)
+    lane_steps_.push_back({static_cast<int32_t>(i), steps_[i].runnable, &steps_[i].ctx});
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto lane = static_cast<size_t>(p.steps[i].lane);
+    if (!steps_[i].special || lane >= p.lane_device.size() || p.lane_device[lane] < 0) continue;
+    unfit_ =
+        internal(fmt::format("node {} is on a device's lane, but has to do with values whose "
+                             "size only the run tells",
+                             p.steps[i].name));
+  }
+}
 
 int32_t Frame::group_of(int32_t value) const {
   const ProgramValue& v = program_->values[value];
@@ -95,12 +116,15 @@ void Frame::build_steps() {
     step.ctx.packed = from.packed;
     step.ctx.scratch_shared = from.scratch_shared;
     step.ctx.scratch_per_worker = from.scratch_per_worker;
-    step.ctx.host = &hosts_[from.lane];
+    const auto lane = static_cast<size_t>(from.lane);
+    step.ctx.host = &hosts_[lane < hosts_.size() ? lane : 0];
     step.special = is_special(from);
     step.first_child = static_cast<int32_t>(children);
     children += from.bodies.size();
     if (from.scratch_shared + from.scratch_per_worker > 0) {
-      scratch_fixups_.push_back({static_cast<int32_t>(i), from.scratch_offset});
+      const int32_t device = lane < p.lane_device.size() ? p.lane_device[lane] : -1;
+      auto& fixups = known_device(device) ? devices_[device].scratch_fixups : scratch_fixups_;
+      fixups.push_back({static_cast<int32_t>(i), from.scratch_offset});
     }
   }
 }
@@ -118,7 +142,8 @@ void Frame::build_groups() {
         const ProgramValue& value = p.values[v];
         by_value.push_back({v, a});
         if (value.base == Base::slab) {
-          slab_fixups_.push_back({a, value.offset});
+          auto& fixups = known_device(value.device) ? devices_[value.device].fixups : slab_fixups_;
+          fixups.push_back({a, value.offset});
         } else if (const int32_t group = group_of(v); group >= 0 && !is_plain_object(value)) {
           by_group.push_back({group, {a, value.offset}});
         }

@@ -46,8 +46,8 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Runs `program` once on the calling thread and the pool. The steps of all lanes run in the order of the list, in
-  // which every wait comes after its signal; so lanes do not overlap yet. inputs: in the order of program->inputs, of
+  // Runs `program` once on the calling thread and the pool; its lanes at the same time. Returns when all lanes are
+  // drained, also after an error or a cancel. inputs: in the order of program->inputs, of
   // the types and shapes that the program was planned for, elements aligned to their size; borrowed until the call
   // returns, never written. outputs: in the order of program->outputs. Each may come in as a tensor with memory of the
   // right type and number of bytes: the result is written there. Otherwise it is set to a tensor with leased memory, or

@@ -43,6 +43,7 @@ Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Valu
   } catch (const std::exception& e) {
     status = step_error(hosts_.front().current, internal(fmt::format("a library failed: {}", e.what())));
   }
+  for (DeviceSlab& device : devices_) device.block = {};
   drop_held();
   if (status.ok() && depth_ == 0 && gives_objects_) status = own_objects();
   if (!status.ok()) {
@@ -59,7 +60,11 @@ Status Frame::run_bound() {
   std::fill(preset_.begin(), preset_.end(), uint8_t{0});
   RETURN_IF_ERROR(bind_inputs());
   RETURN_IF_ERROR(bind_outputs());
-  RETURN_IF_ERROR(options_.sink ? run_steps<true>() : run_steps<false>());
+  if (lanes_) {
+    RETURN_IF_ERROR(run_lanes());
+  } else {
+    RETURN_IF_ERROR(options_.sink ? run_steps<true>() : run_steps<false>());
+  }
   return finish_outputs();
 }
 
@@ -144,6 +149,52 @@ Status Frame::run_steps() {
   return absl::OkStatus();
 }
 
+Status Frame::run_lanes() {
+  RETURN_IF_ERROR(unfit_);
+  RETURN_IF_ERROR(bind_devices());
+  Status status = lanes_->run(lane_steps_, *options_.cancel);
+  return status.ok() || lanes_->where() < 0 ? status : step_error(lanes_->where(), std::move(status));
+}
+
+Status Frame::run_step(int32_t index) noexcept {
+  Step& step = steps_[index];
+  static_cast<Host*>(step.ctx.host)->current = index;
+  const int64_t begin = options_.sink ? now_ns() : 0;
+  Status status;
+  try {
+    status = step.special ? run_special(index) : step.runnable->run(step.ctx);
+  } catch (const std::bad_alloc&) {
+    status = exhausted("the system has no more memory for strings and sequences");
+  } catch (const std::exception& e) {
+    status = internal(fmt::format("a library failed: {}", e.what()));
+  }
+  if (options_.sink && status.ok()) {
+    const std::lock_guard lock(sink_mutex_);
+    options_.sink->on_step({program_.get(), index, depth_, begin, now_ns(), &step.ctx});
+  }
+  return status;
+}
+
+void Frame::step_ran(int32_t index, int64_t begin_ns, int64_t end_ns) noexcept {
+  if (!options_.sink) return;
+  const std::lock_guard lock(sink_mutex_);
+  options_.sink->on_step({program_.get(), index, depth_, begin_ns, end_ns, nullptr});
+}
+
+Status Frame::bind_devices() {
+  for (size_t d = 0; d < devices_.size() && d < program_->device_slab_bytes.size(); ++d) {
+    DeviceSlab& device = devices_[d];
+    if (program_->device_slab_bytes[d] == 0) continue;
+    ASSIGN_OR_RETURN(device.block,
+                     environment_.devices[d]->allocate(program_->device_slab_bytes[d], "the execution slab"));
+    if (std::exchange(device.bound, device.block.data) == device.block.data) continue;
+    auto* const base = static_cast<std::byte*>(device.bound);
+    for (const Fixup& f : device.fixups) args_[f.arg].data = base + f.offset;
+    for (const Fixup& f : device.scratch_fixups) steps_[f.arg].ctx.scratch_data = base + f.offset;
+  }
+  return absl::OkStatus();
+}
+
 Status Frame::cancelled_before(int32_t index) const {
   return ::forethought::cancelled(fmt::format("the run was cancelled before node {}", program_->steps[index].name));
 }
@@ -186,6 +237,8 @@ Status Frame::copy_out(int32_t output, int32_t from) {
     outputs_[output] = object ? *object : Value();
     return absl::OkStatus();
   }
+  if (facts.base == Base::slab && facts.device >= 0)
+    return internal(fmt::format("output {} repeats '{}', which a device holds", output, facts.name));
   const Tensor source = tensor_of_value(from);
   if (!source.data && source.elements() > 0) {
     return internal(fmt::format("no node made value '{}', which output {} repeats", facts.name, output));

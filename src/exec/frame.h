@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "exec/executor.h"
+#include "exec/lanes.h"
 #include "exec/profile.h"
 #include "exec/program.h"
 #include "kernel_api/run_ctx.h"
@@ -19,12 +21,13 @@
 
 namespace forethought {
 
-// Used by one run at a time. Steps run on the thread that calls run(); kernels split themselves over the pool.
-class Frame final {
+// Used by one run at a time. The steps of a program with one lane of the host run on the thread that calls run(), in a
+// plain loop; those of several lanes as Lanes says. Kernels split themselves over the pool.
+class Frame final : private Lanes::HostSteps {
  public:
   // depth 0 is the main graph, whose outputs come from the I/O pool; bodies take theirs from the side arena.
   Frame(const ExecEnvironment& environment, std::shared_ptr<const Program> program, int32_t depth);
-  ~Frame();
+  ~Frame() override;
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
@@ -61,6 +64,12 @@ class Frame final {
     int32_t arg;
     int64_t offset;
   };
+  // What of a device's memory the run has, and who follows its address.
+  struct DeviceSlab {
+    std::vector<Fixup> fixups, scratch_fixups;
+    void* bound = nullptr;    // the address in force
+    LaneDevice::Block block;  // of the run under way
+  };
   // Lists of T by key, one after the other.
   template <typename T>
   struct Lists {
@@ -79,6 +88,8 @@ class Frame final {
   // --- building (build.cc)
   void build_steps();
   void build_groups();
+  void build_lanes();
+  bool known_device(int32_t device) const { return device >= 0 && static_cast<size_t>(device) < devices_.size(); }
   bool is_special(const ProgramStep& step) const;
   int32_t group_of(int32_t value) const;  // the base whose address decides the value's at run; -1: slab, weight, none
 
@@ -89,6 +100,10 @@ class Frame final {
   Status bind_outputs();
   template <bool kSink>
   Status run_steps();
+  Status run_lanes();
+  Status run_step(int32_t step) noexcept override;
+  void step_ran(int32_t step, int64_t begin_ns, int64_t end_ns) noexcept override;
+  Status bind_devices();
   Status cancelled_before(int32_t index) const;
   Status step_error(int32_t index, Status status) const;
   Status finish_outputs();
@@ -136,6 +151,7 @@ class Frame final {
   std::vector<Host> hosts_;  // by lane
   std::vector<Fixup> slab_fixups_;
   std::vector<Fixup> scratch_fixups_;  // by step instead of argument
+  std::vector<DeviceSlab> devices_;    // by place in the environment's list
   Lists<Fixup> fixups_;                // by group: inputs, outputs, then side roots by value
   Lists<int32_t> uses_;                // arguments by value
   std::vector<void*> bound_;           // by group: the address in force
@@ -145,6 +161,12 @@ class Frame final {
   std::vector<Children> children_;
 
   bool gives_objects_ = false;  // some output is one
+
+  // Of programs with more than one lane, or one of a device; else null and empty.
+  std::unique_ptr<Lanes> lanes_;
+  std::vector<LaneStep> lane_steps_;
+  Status unfit_;  // why the program's lanes cannot run
+  std::mutex sink_mutex_;
 
   // Of the run under way.
   std::byte* slab_ = nullptr;

@@ -22,7 +22,7 @@ Status Frame::Host::set_output(int slot, Value value) {
 
 StatusOr<Tensor> Frame::Host::make_escaping(DType dtype, std::span<const int64_t> dims) {
   return frame_->take_tensor(*frame_->environment_.side, frame_->program_->steps[current].name, dtype, Layout::plain(),
-                            dims);
+                             dims);
 }
 
 StatusOr<Value> Frame::Host::escape(int slot) { return frame_->escaped(frame_->program_->steps[current].inputs[slot]); }

@@ -16,10 +16,11 @@ struct StepEvent {
   int32_t step = 0;
   int32_t depth = 0;                 // 0: the main graph; 1: a body of a control-flow node of it, and so on
   int64_t begin_ns = 0, end_ns = 0;  // of the steady clock
-  const RunCtx* ctx = nullptr;       // the step's arguments, valid during the call
+  const RunCtx* ctx = nullptr;       // the step's arguments, valid during the call; null if it ran on a device
 };
 
-// Called on the thread that runs the steps, after each step that succeeded. Runs with a sink are not free of overhead.
+// Called after each step that succeeded, on the thread that ran it; never twice at a time for one graph of a run. Runs
+// with a sink are not free of overhead.
 class StepSink {
  public:
   virtual ~StepSink() = default;

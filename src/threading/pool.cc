@@ -4,7 +4,6 @@
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,17 +12,21 @@
 #include <new>
 
 #include "base/cpu.h"
+#include "threading/pool_inside.h"
 #include "threading/thread_scope.h"
 
 namespace forethought {
+
+threading::Position& threading::position() {
+  thread_local Position here;
+  return here;
+}
+
 namespace {
 
-// The body that this thread is in, if any: a loop started from there runs on this thread alone.
-struct Position {
-  const Pool* pool = nullptr;
-  int worker = 0;
-};
-thread_local Position position;
+using threading::position;
+using threading::Position;
+using threading::PositionScope;
 
 // oneTBB starts no more threads than the machine has, unless told: a larger pool must get the threads it asked for.
 // The control of the largest pool so far stays for the process, so that it is never destroyed after oneTBB itself.
@@ -68,7 +71,7 @@ class Loop {
     // oneTBB orders this too, but in a library that a race checker does not see.
     static_cast<void>(handover_.load(std::memory_order_acquire));
     const ThreadScope scope;
-    position = {pool_, worker};
+    const PositionScope inside({pool_, worker, false});
     for (int i = 0; i < count_; ++i) {
       Range& range = ranges_[(worker + i) % count_];
       for (;;) {
@@ -78,7 +81,6 @@ class Loop {
         body_(block, worker);
       }
     }
-    position = {};
     handover_.fetch_add(1, std::memory_order_release);
   }
   // What the blocks wrote is visible to the caller from here on.
@@ -98,11 +100,6 @@ void run_inline(int64_t blocks, int worker, FunctionRef<void(int64_t, int)> body
 
 }  // namespace
 
-struct Pool::Arena {
-  explicit Arena(int threads) : arena(threads) {}
-  tbb::task_arena arena;
-};
-
 Pool::Pool(int threads) : size_(std::clamp(threads > 0 ? threads : allowed_cores(), 1, kMaxThreads)) {
   if (size_ == 1) return;
   allow_threads(size_);
@@ -112,18 +109,25 @@ Pool::Pool(int threads) : size_(std::clamp(threads > 0 ? threads : allowed_cores
 Pool::~Pool() = default;
 
 void Pool::parallel_for(int64_t blocks, FunctionRef<void(int64_t, int)> body) {
-  if (blocks <= 1 || !arena_ || position.pool) {
+  const Position& here = position();
+  const bool in_crew = here.in_crew && here.pool == this;
+  if (blocks <= 1 || !arena_ || (here.pool && !in_crew)) {
     // The outer body's number, so that bodies which run side by side never share a scratch.
-    run_inline(blocks, position.pool == this ? position.worker : 0, body);
+    run_inline(blocks, here.pool == this ? here.worker : 0, body);
     return;
   }
   const int ranges = static_cast<int>(std::min<int64_t>(blocks, size_));
   RangeStorage storage;
   Loop loop(this, blocks, ranges, body, storage);
-  arena_->arena.execute([&] {
+  const auto split = [&] {
     tbb::parallel_for(
         0, ranges, [&](int) { loop.work(tbb::this_task_arena::current_thread_index()); }, tbb::simple_partitioner());
-  });
+  };
+  if (in_crew) {
+    tbb::this_task_arena::isolate(split);  // or this thread might begin another task of the crew in the middle of one
+  } else {
+    arena_->arena.execute(split);
+  }
   loop.join();
 }
 

@@ -25,11 +25,13 @@ class Pool {
   // Calls body(block, worker) once for every block in 0..blocks-1 and returns when all are done. The caller derives the
   // number of blocks from shapes alone; which worker takes which block is free. 0 <= worker < size(), and no two
   // blocks of one call run at the same time under one worker number. Runs on the calling thread alone if there is one
-  // block or one thread, or when called from within a body (then under that body's worker number). Allocates nothing
-  // (oneTBB keeps a cache of tasks). A body must not throw: that ends the process.
+  // block or one thread, or when called from within a body (then under that body's worker number). A task of a Crew is
+  // no body: its loops are split. Allocates nothing (oneTBB keeps a cache of tasks). A body must not throw: that ends
+  // the process.
   void parallel_for(int64_t blocks, FunctionRef<void(int64_t block, int worker)> body);
 
  private:
+  friend class Crew;
   struct Arena;
   int size_;
   std::unique_ptr<Arena> arena_;  // null for one thread
