@@ -1,6 +1,8 @@
 // Forethought, an inference runtime for ONNX models: everything public.
 #pragma once
 
+#include "forethought/dlpack.h"
+#include "forethought/lease.h"
 #include "forethought/log.h"
 #include "forethought/session.h"
 #include "forethought/status.h"

@@ -121,9 +121,13 @@ class FORETHOUGHT_EXPORT PreparedRun {
 
   // The next runs read this value's memory, whatever is in it by then. Binding again replaces; an absent value unbinds.
   Status bind_input(std::string_view name, const Value& value);
-  // The next runs write into this tensor's memory; its type and shape must be those of the result. An unbound output
-  // gets memory of its own in each run.
+  // The next runs write into this tensor's memory; its type and shape must be those of the result, and no byte of it
+  // may be an input's or another output's. An unbound output gets memory of its own in each run.
   Status bind_output(std::string_view name, const Value& value);
+  // From the next run on, each run's `input` is what the run before gave as `output`, with no copy: a state that turns.
+  // The first run takes what is bound to the input. If the output is bound, the two change places between runs, so both
+  // must be memory that may be written; else the memory of a state that was read goes back before the run after.
+  Status donate(std::string_view output, std::string_view input);
   Status run(const Cancel* cancel = nullptr);
   // What the last run gave, by the position or name of the output; absent before the first run.
   Value output(size_t index) const;

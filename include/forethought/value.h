@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "forethought/lease.h"
 #include "forethought/status.h"
 
 FORETHOUGHT_BEGIN_NAMESPACE
@@ -80,6 +81,9 @@ class FORETHOUGHT_EXPORT Value {
   // A tensor with a copy of the elements.
   template <typename T>
   static Result<Value> copy_of(std::span<const T> elements, std::span<const int64_t> shape);
+  // A tensor over memory that was leased from another value, row-major; the lease must have enough bytes, and is empty
+  // afterwards.
+  static Result<Value> over(Lease lease, ElementType type, std::span<const int64_t> shape);
   // A sequence; its elements are shared. All have to be tensors of one element type.
   static Result<Value> sequence(ElementType element, std::span<const Value> elements);
 
@@ -99,7 +103,11 @@ class FORETHOUGHT_EXPORT Value {
   int64_t element_count() const;
   size_t byte_size() const;
   const void* data() const;
-  void* mutable_data();  // every copy of this value sees what is written
+  void* mutable_data();         // every copy of this value sees what is written; null if the memory is read-only
+  bool read_only() const;       // the memory came with that condition (from_dlpack)
+  size_t copied_bytes() const;  // that were copied when the value was made of foreign memory; 0: it is that memory
+  // The memory of a tensor, held apart from the value. An error if a caller keeps it (borrow with no owner).
+  Result<Lease> lease() const;
   // The elements as T; an error if this is no tensor of T.
   template <typename T>
   Result<std::span<const T>> elements() const;
@@ -152,6 +160,7 @@ Result<std::span<const T>> Value::elements() const {
 template <typename T>
 Result<std::span<T>> Value::mutable_elements() {
   if (Status s = require_elements(ElementTypeOf<T>::value); !s.ok()) return s;
+  if (read_only()) return Status(ErrorCode::invalid_argument, "the memory of the tensor is read-only: copy it");
   return std::span<T>(static_cast<T*>(mutable_data()), static_cast<size_t>(element_count()));
 }
 

@@ -40,4 +40,17 @@ std::string sequence_model() {
   return wire::serialize(m);
 }
 
+std::string state_model() {
+  Models models;
+  wire::Model m = model(17);
+  m.graph.inputs.push_back(value("h", DType::kFloat, {3}));
+  m.graph.inputs.push_back(value("x", DType::kFloat, {3}));
+  m.graph.outputs.push_back(value("next", DType::kFloat, {3}));
+  m.graph.outputs.push_back(value("y", DType::kFloat, {3}));
+  m.graph.initializers.push_back(models.tensor<float>("ten", {}, {10}));
+  m.graph.nodes.push_back(node("Add", {"h", "x"}, {"next"}));
+  m.graph.nodes.push_back(node("Mul", {"next", "ten"}, {"y"}));
+  return wire::serialize(m);
+}
+
 }  // namespace forethought_testing

@@ -6,6 +6,7 @@
 namespace forethought_testing {
 
 std::string affine_model();    // y = 2·x + 1 and s = sum(y), x: f32[N,3], y: f32[N,3]; metadata "alphabet": "abc"
+std::string state_model();     // next = h + x, y = 10·next, all f32[3]
 std::string sequence_model();  // q = [a, b], a and b: f32[2]
 
 }  // namespace forethought_testing

@@ -11,6 +11,8 @@ namespace forethought::v1 {
 
 struct Value::Rep {
   ::forethought::Value value;
+  bool read_only = false;
+  int64_t copied_bytes = 0;
 };
 
 struct Cancel::Rep {

@@ -22,7 +22,16 @@ struct PreparedRun::Rep {
   std::vector<::forethought::Value> inputs;
   std::vector<::forethought::Value> bound;    // none where the run takes memory of its own
   std::vector<::forethought::Value> outputs;  // of the last run
+  struct Donation {
+    size_t output, input;
+    bool rebound = false;  // the caller bound the input after the last run: that is what the next one reads
+  };
+  std::vector<Donation> donations;
+  std::vector<bool> read_only;  // by input: what is bound there must not be written
+  bool ran = false;             // the outputs are a run's, and were not donated yet
   RunOptions options;
+
+  Status donate();
 };
 
 namespace {
@@ -122,6 +131,47 @@ Status find(const std::vector<Argument>& arguments, std::string_view name, const
                              near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?"), " It has: ", list));
 }
 
+std::string text_of(const Argument& a) {
+  std::string text = a.type;
+  if (!a.has_rank) return text;
+  text += "[";
+  for (size_t d = 0; d < a.shape.size(); ++d)
+    absl::StrAppend(&text, d ? "," : "",
+                    a.shape[d].size >= 0        ? absl::StrCat(a.shape[d].size)
+                    : a.shape[d].symbol.empty() ? "?"
+                                                : a.shape[d].symbol);
+  return text + "]";
+}
+
+bool fits(const Argument& want, const Value& value) {
+  if (value.kind() != ValueKind::tensor || value.element_type() != want.element_type) return false;
+  if (!want.has_rank) return true;
+  return std::equal(want.shape.begin(), want.shape.end(), value.shape().begin(), value.shape().end(),
+                    [](const Dimension& d, int64_t n) { return d.size < 0 || d.size == n; });
+}
+
+// What can be said of memory for an output before a run.
+Status check_bound(const Argument& want, const Value& value) {
+  if (value.is_absent()) return Status();
+  const auto refuse = [&](std::string_view why) {
+    return Status(ErrorCode::invalid_argument,
+                  absl::StrCat("the memory bound to output '", want.name, "' ", std::string(why)));
+  };
+  if (!fits(want, value))
+    return refuse(
+        absl::StrCat("is ",
+                     value.kind() == ValueKind::tensor
+                         ? absl::StrCat("tensor(", v1::name(value.element_type()), ")", to_string(value.shape()))
+                         : "no tensor",
+                     "; the output is ", text_of(want), ": bind memory of that type and shape"));
+  if (value.read_only()) return refuse("is read-only; bind memory that can be written");
+  if (value.copied_bytes() > 0)
+    return refuse(
+        "is a copy, since its source has strides or is not aligned: results would not reach the source; bind "
+        "memory that is contiguous and aligned");
+  return Status();
+}
+
 }  // namespace
 
 Cancel::Cancel() : rep_(std::make_shared<Rep>()) {}
@@ -182,8 +232,14 @@ Result<std::vector<Value>> Session::run(std::span<const NamedValue> inputs, std:
   std::vector<Value> results;
   const Status s = guarded([&]() -> ::forethought::Status {
     std::vector<::forethought::NamedValue> feeds;
-    for (const auto& [name, value] : inputs)
-      if (!value.is_absent()) feeds.push_back({name, inner_value(value)});
+    for (const auto& [name, value] : inputs) {
+      if (!value.is_absent()) {
+        feeds.push_back({name, inner_value(value)});
+      } else if (size_t i = 0; find(rep_->inputs, name, "input", &i).ok() && !rep_->inputs[i].optional) {
+        return invalid(absl::StrCat("the value given for input '", std::string(name),
+                                    "' is absent: it was moved from, or never made"));
+      }
+    }
     std::vector<::forethought::Value> out(outputs.empty() ? rep_->outputs.size() : outputs.size());
     RunOptions options;
     if (cancel) options.cancel = cancel->rep()->flag;
@@ -201,6 +257,7 @@ PreparedRun Session::prepare() const {
   rep->inputs.resize(rep_->inputs.size());
   rep->bound.resize(rep_->outputs.size());
   rep->outputs.resize(rep_->outputs.size());
+  rep->read_only.resize(rep_->inputs.size());
   return PreparedRun(std::move(rep));
 }
 
@@ -213,32 +270,71 @@ Status PreparedRun::bind_input(std::string_view name, const Value& value) {
   size_t i = 0;
   if (Status s = find(rep_->session->inputs, name, "input", &i); !s.ok()) return s;
   rep_->inputs[i] = inner_value(value);
+  rep_->read_only[i] = value.read_only();
+  for (Rep::Donation& d : rep_->donations) d.rebound = d.rebound || d.input == i;
   return Status();
 }
 
 Status PreparedRun::bind_output(std::string_view name, const Value& value) {
   size_t i = 0;
   if (Status s = find(rep_->session->outputs, name, "output", &i); !s.ok()) return s;
-  const Argument& want = rep_->session->outputs[i];
-  if (!value.is_absent() && (value.kind() != ValueKind::tensor || value.element_type() != want.element_type))
-    return Status(
-        ErrorCode::invalid_argument,
-        absl::StrCat("output '", std::string(name), "' is ", want.type, "; what is bound to it is ",
-                     value.kind() == ValueKind::tensor ? absl::StrCat("tensor(", v1::name(value.element_type()), ")")
-                                                       : "no tensor"));
+  if (Status s = check_bound(rep_->session->outputs[i], value); !s.ok()) return s;
   rep_->bound[i] = inner_value(value);
   return Status();
 }
 
+Status PreparedRun::donate(std::string_view output, std::string_view input) {
+  size_t from = 0, to = 0;
+  if (Status s = find(rep_->session->outputs, output, "output", &from); !s.ok()) return s;
+  if (Status s = find(rep_->session->inputs, input, "input", &to); !s.ok()) return s;
+  const Argument &out = rep_->session->outputs[from], &in = rep_->session->inputs[to];
+  if (out.type != in.type)
+    return Status(ErrorCode::invalid_argument,
+                  absl::StrCat("output '", out.name, "' is ", out.type, " and cannot be input '", in.name,
+                               "', which is ", in.type));
+  for (const Rep::Donation& d : rep_->donations)
+    if (d.output == from || d.input == to)
+      return Status(ErrorCode::invalid_argument,
+                    absl::StrCat("output '", rep_->session->outputs[d.output].name, "' is given to input '",
+                                 rep_->session->inputs[d.input].name, "' already; one output goes to one input"));
+  rep_->donations.push_back({from, to});
+  return Status();
+}
+
+// Makes the last run's outputs inputs.
+Status PreparedRun::Rep::donate() {
+  if (!std::exchange(ran, false)) {
+    for (Donation& d : donations) d.rebound = false;
+    return Status();
+  }
+  for (const Donation& d : donations) {
+    if (!d.rebound && !bound[d.output].is_none() && read_only[d.input])
+      return Status(
+          ErrorCode::invalid_argument,
+          absl::StrCat("input '", session->inputs[d.input].name, "' is bound to read-only memory, which output '",
+                       session->outputs[d.output].name, "' was to be written to: bind memory that can be written"));
+  }
+  for (Donation& d : donations) {
+    if (std::exchange(d.rebound, false)) continue;
+    if (!bound[d.output].is_none()) bound[d.output] = std::move(inputs[d.input]);
+    inputs[d.input] = std::move(outputs[d.output]);
+    read_only[d.input] = false;
+  }
+  return Status();
+}
+
 Status PreparedRun::run(const Cancel* cancel) {
+  if (Status s = rep_->donate(); !s.ok()) return s;
   // Memory of the last run that nobody holds any more goes back before this one takes its own.
   std::copy(rep_->bound.begin(), rep_->bound.end(), rep_->outputs.begin());
-  return guarded([&]() -> ::forethought::Status {
+  Status status = guarded([&]() -> ::forethought::Status {
     if (!cancel) return rep_->session->session->run_ordered(rep_->inputs, rep_->outputs, rep_->options);
     RunOptions options;
     options.cancel = cancel->rep()->flag;
     return rep_->session->session->run_ordered(rep_->inputs, rep_->outputs, options);
   });
+  rep_->ran = status.ok();
+  return status;
 }
 
 Value PreparedRun::output(size_t index) const {

@@ -101,6 +101,32 @@ Result<Value> Value::borrow(ElementType type, std::span<const int64_t> shape, vo
   return public_value(std::move(t));
 }
 
+Result<Value> Value::over(Lease lease, ElementType type, std::span<const int64_t> shape) {
+  if (!lease) return refuse("the lease is empty: it was moved from, or released; lease the memory anew");
+  const auto dtype = inner_dtype(type);
+  if (!dtype.ok()) return public_status(dtype.status());
+  const auto want = *dtype == DType::kString ? std::nullopt : storage_bytes(*dtype, Layout::plain(), shape);
+  if (!want) return refuse(absl::StrCat("leased memory cannot be a tensor of ", name(type), to_string(shape)));
+  if (static_cast<size_t>(*want) > lease.bytes_)
+    return refuse(absl::StrCat("a tensor of ", name(type), to_string(shape), " has ", *want, " bytes; the lease has ",
+                               lease.bytes_));
+  Tensor t;
+  t.dtype = *dtype;
+  t.dims.assign(shape.begin(), shape.end());
+  t.data = lease.data_;
+  t.owner = BufferRef(static_cast<BufferHeader*>(lease.holder_));
+  return public_value(std::move(t));
+}
+
+void Lease::release() {
+  data_ = nullptr;
+  bytes_ = 0;
+  auto* header = static_cast<BufferHeader*>(std::exchange(holder_, nullptr));
+  if (!header) return;
+  const BufferRef last(header);  // takes over what was counted for holder_
+  header->references.fetch_sub(1, std::memory_order_acq_rel);
+}
+
 Result<Value> Value::sequence(ElementType element, std::span<const Value> elements) {
   const auto dtype = inner_dtype(element);
   if (!dtype.ok()) return public_status(dtype.status());
@@ -146,7 +172,24 @@ const void* Value::data() const {
   return t ? t->data : nullptr;
 }
 
-void* Value::mutable_data() { return const_cast<void*>(data()); }
+void* Value::mutable_data() { return read_only() ? nullptr : const_cast<void*>(data()); }
+
+bool Value::read_only() const { return rep_ && rep_->read_only; }
+size_t Value::copied_bytes() const { return rep_ ? static_cast<size_t>(rep_->copied_bytes) : 0; }
+
+Result<Lease> Value::lease() const {
+  const Tensor* t = tensor_of_rep(rep_);
+  if (!t) return refuse("only tensors have memory that can be leased");
+  if (!t->owner)
+    return refuse("the memory of the tensor is kept by its caller, not by a lease: copy it, or give it an owner");
+  if (read_only()) return refuse("the memory of the tensor is read-only: copy it");
+  Lease lease;
+  lease.data_ = t->data;
+  lease.bytes_ = static_cast<size_t>(t->bytes());
+  t->owner.header()->references.fetch_add(1, std::memory_order_relaxed);
+  lease.holder_ = t->owner.header();
+  return lease;
+}
 
 Status Value::require_elements(ElementType type) const {
   if (kind() != ValueKind::tensor) return refuse("the value is no tensor");

@@ -1,0 +1,279 @@
+// What crosses the public API as memory: leases, DLPack, bound and donated buffers, and calls that cannot be.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "api/models_testing.h"
+#include "forethought/forethought.h"
+
+namespace ft = forethought;
+
+namespace {
+
+using forethought_testing::affine_model;
+using forethought_testing::state_model;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Shape = std::vector<int64_t>;
+const Shape kThree = {3};
+
+ft::Session load(const std::string& model, const ft::SessionOptions& options = {}) {
+  return ft::Session::load_bytes(std::as_bytes(std::span(model)), options).value();
+}
+
+ft::Value floats(const std::vector<float>& v, const Shape& shape) {
+  return ft::Value::copy_of<float>(v, shape).value();
+}
+
+std::vector<float> read(const ft::Value& v) {
+  const auto span = v.elements<float>().value();
+  return {span.begin(), span.end()};
+}
+
+TEST(ApiMemory, ALeaseMovesAndIsGivenBackOnce) {
+  ft::Lease lease;
+  EXPECT_FALSE(lease);
+  const void* address = nullptr;
+  {
+    const ft::Session s = load(affine_model());
+    const ft::Value y = s.run({{"x", floats({1, 2, 3}, {1, 3})}}).value()[0];
+    lease = y.lease().value();
+    address = y.data();
+  }
+  EXPECT_EQ(lease.data(), address);  // check 13: the pointer is the arena's, whatever holds it
+  EXPECT_EQ(lease.bytes(), 12u);
+  ft::Lease moved = std::move(lease);
+  EXPECT_FALSE(lease);  // NOLINT: that it is empty is the point
+  EXPECT_EQ(lease.data(), nullptr);
+  EXPECT_THAT(ft::Value::over(std::move(lease), ft::ElementType::f32, kThree).status().message(),
+              HasSubstr("empty: it was moved from, or released; lease the memory anew"));
+  const ft::Value back = ft::Value::over(std::move(moved), ft::ElementType::f32, kThree).value();
+  EXPECT_EQ(back.data(), address);
+  EXPECT_THAT(read(back), ElementsAre(3, 5, 7));
+  lease = back.lease().value();
+  lease.release();
+  lease.release();
+  EXPECT_FALSE(lease);
+  EXPECT_THAT(read(back), ElementsAre(3, 5, 7));
+}
+
+TEST(ApiMemory, OwnersAreDroppedWithTheLastLease) {
+  auto memory = std::make_shared<std::vector<float>>(3, 5.0f);
+  const std::weak_ptr<std::vector<float>> watch = memory;
+  std::span<float> span(*memory);
+  ft::Value v = ft::Value::borrow<float>(span, kThree, std::move(memory)).value();
+  ft::Lease a = v.lease().value(), b = v.lease().value();
+  v = {};
+  a.release();
+  EXPECT_FALSE(watch.expired());
+  std::thread([last = std::move(b)] {}).join();
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(ApiMemory, Check15_OutputsKeepTheirBitsInAnyOrderOfDropping) {
+  struct Kept {
+    ft::Lease lease;
+    ft::Value value;
+    std::vector<float> want;
+  };
+  std::vector<Kept> kept;
+  {
+    const ft::Session s = load(affine_model());
+    for (int run = 0; run < 1040; ++run) {
+      const auto v = static_cast<float>(run);
+      auto out = s.run({{"x", floats({v, v + 1, v + 2}, {1, 3})}}).value();
+      if (run >= 40) continue;
+      kept.push_back({out[0].lease().value(), run % 2 ? out[0] : ft::Value(), {2 * v + 1, 2 * v + 3, 2 * v + 5}});
+    }
+  }
+  std::shuffle(kept.begin(), kept.end(), std::mt19937(3));
+  while (!kept.empty()) {
+    for (const Kept& k : kept) {
+      const auto* floats_there = static_cast<const float*>(k.lease.data());
+      ASSERT_EQ(std::vector<float>(floats_there, floats_there + 3), k.want);
+    }
+    kept.pop_back();
+  }
+}
+
+TEST(ApiMemory, WhatCannotBeLeased) {
+  std::vector<float> mine(3);
+  EXPECT_THAT(ft::Value::borrow<float>(mine, kThree).value().lease().status().message(),
+              HasSubstr("kept by its caller"));
+  EXPECT_THAT(ft::Value().lease().status().message(), HasSubstr("only tensors"));
+  ft::Value v = floats({1, 2, 3}, kThree);
+  EXPECT_THAT(ft::Value::over(v.lease().value(), ft::ElementType::f32, Shape{4}).status().message(),
+              AllOf(HasSubstr("16 bytes"), HasSubstr("the lease has 12")));
+  EXPECT_FALSE(ft::Value::over(v.lease().value(), ft::ElementType::f32, Shape{-1}).ok());
+  EXPECT_FALSE(ft::Value::over(v.lease().value(), ft::ElementType::string, Shape{0}).ok());
+  EXPECT_TRUE(ft::Value::over(v.lease().value(), ft::ElementType::u8, Shape{12}).ok());
+}
+
+TEST(ApiMemory, ValuesGoThroughDLPack) {
+  DLManagedTensorVersioned* out = nullptr;
+  const void* address = nullptr;
+  {
+    const ft::Value y = load(affine_model()).run({{"x", floats({1, 2, 3}, {1, 3})}}).value()[0];
+    out = ft::to_dlpack(y).value();
+    address = y.data();
+  }
+  ft::Value back = ft::from_dlpack(out).value();
+  EXPECT_EQ(back.data(), address);
+  EXPECT_EQ(back.copied_bytes(), 0u);
+  EXPECT_THAT(read(back), ElementsAre(3, 5, 7));
+  back = ft::from_dlpack(ft::to_unversioned_dlpack(back).value()).value();
+  EXPECT_EQ(back.data(), address);
+  EXPECT_THAT(ft::to_dlpack(ft::Value()).status().message(), HasSubstr("only tensors"));
+  EXPECT_FALSE(ft::from_dlpack(static_cast<DLManagedTensor*>(nullptr)).ok());
+}
+
+// The standard's struct, as a program that has dlpack.h sees it.
+struct ForeignTensor {
+  uint32_t major = 1, minor = 0;
+  void* manager = nullptr;
+  void (*deleter)(ForeignTensor*) = [](ForeignTensor* t) { ++*static_cast<int*>(t->manager); };
+  uint64_t flags = 0;
+  void* data = nullptr;
+  int32_t device_type = 1, device_id = 0, ndim = 2;
+  uint8_t code = 2, bits = 32;
+  uint16_t lanes = 1;
+  int64_t* shape = nullptr;
+  int64_t* strides = nullptr;
+  uint64_t byte_offset = 0;
+
+  ft::Result<ft::Value> import() { return ft::from_dlpack(reinterpret_cast<DLManagedTensorVersioned*>(this)); }
+};
+
+TEST(ApiMemory, ForeignMemoryForOutputsMustBeWritableAndContiguous) {
+  float memory[6] = {};
+  int64_t shape[2] = {1, 3}, strides[2] = {6, 2};
+  int deleted = 0;
+  const ft::Session s = load(affine_model());
+  ft::PreparedRun run = s.prepare();
+  ASSERT_TRUE(run.bind_input("x", floats({1, 2, 3}, {1, 3})).ok());
+
+  ForeignTensor strided;
+  strided.manager = &deleted;
+  strided.data = memory;
+  strided.shape = shape;
+  strided.strides = strides;
+  EXPECT_THAT(run.bind_output("y", strided.import().value()).message(),
+              AllOf(HasSubstr("'y' is a copy"), HasSubstr("contiguous")));
+  EXPECT_EQ(deleted, 1);
+
+  ForeignTensor constant = strided;
+  constant.strides = nullptr;
+  constant.flags = 1;
+  ft::Value v = constant.import().value();
+  EXPECT_TRUE(v.read_only());
+  EXPECT_EQ(v.mutable_data(), nullptr);
+  EXPECT_THAT(v.mutable_elements<float>().status().message(), HasSubstr("read-only"));
+  EXPECT_THAT(v.lease().status().message(), HasSubstr("read-only"));
+  EXPECT_THAT(ft::to_unversioned_dlpack(v).status().message(), HasSubstr("read-only"));
+  EXPECT_THAT(run.bind_output("y", v).message(), HasSubstr("'y' is read-only"));
+  v = {};
+  EXPECT_EQ(deleted, 2);
+
+  ForeignTensor good = constant;
+  good.flags = 0;
+  ASSERT_TRUE(run.bind_output("y", good.import().value()).ok());
+  ASSERT_TRUE(run.run().ok());
+  EXPECT_THAT(std::vector<float>(memory, memory + 3), ElementsAre(3, 5, 7));
+  ASSERT_TRUE(run.bind_output("y", {}).ok());
+  ASSERT_TRUE(run.run().ok());
+  EXPECT_EQ(deleted, 3);
+
+  ForeignTensor elsewhere = good;
+  elsewhere.device_type = 2;
+  EXPECT_THAT(elsewhere.import().status().message(), HasSubstr("cuda:0, a device that is not here"));
+  EXPECT_EQ(deleted, 3);
+}
+
+TEST(ApiMemory, AStateTurnsWithoutACopy) {
+  const ft::Session s = load(state_model());
+  for (const bool bound : {false, true}) {
+    SCOPED_TRACE(bound);
+    ft::PreparedRun run = s.prepare();
+    std::vector<float> first = {0, 0, 0}, second(3);
+    ASSERT_TRUE(run.donate("next", "h").ok());
+    ASSERT_TRUE(run.bind_input("h", ft::Value::borrow<float>(first, kThree).value()).ok());
+    ASSERT_TRUE(run.bind_input("x", floats({1, 2, 3}, kThree)).ok());
+    if (bound) {
+      ASSERT_TRUE(run.bind_output("next", ft::Value::borrow<float>(second, kThree).value()).ok());
+    }
+    std::set<const void*> places;
+    for (int step = 1; step <= 6; ++step) {
+      ASSERT_TRUE(run.run().ok());
+      const auto n = static_cast<float>(step);
+      EXPECT_THAT(read(run.output("next")), ElementsAre(n, 2 * n, 3 * n));
+      EXPECT_THAT(read(run.output("y")), ElementsAre(10 * n, 20 * n, 30 * n));
+      places.insert(run.output("next").data());
+    }
+    if (bound) {
+      EXPECT_EQ(places, (std::set<const void*>{first.data(), second.data()}));
+    } else {
+      EXPECT_LE(places.size(), 3u);  // two of the state, and y's, which has the same size
+    }
+    // A state of the caller's goes before the last run's.
+    ASSERT_TRUE(run.bind_input("h", floats({100, 100, 100}, kThree)).ok());
+    ASSERT_TRUE(run.run().ok());
+    EXPECT_THAT(read(run.output("next")), ElementsAre(101, 102, 103));
+    ASSERT_TRUE(run.run().ok());
+    EXPECT_THAT(read(run.output("next")), ElementsAre(102, 104, 106));
+  }
+}
+
+TEST(ApiMemory, DonationsThatCannotBe) {
+  const ft::Session s = load(state_model());
+  ft::PreparedRun run = s.prepare();
+  EXPECT_THAT(run.donate("nxt", "h").message(), HasSubstr("did you mean 'next'"));
+  EXPECT_THAT(run.donate("next", "hh").message(), HasSubstr("no input 'hh'"));
+  ASSERT_TRUE(run.donate("next", "h").ok());
+  EXPECT_THAT(run.donate("y", "h").message(), HasSubstr("already"));
+  EXPECT_THAT(run.donate("next", "x").message(), HasSubstr("already"));
+  const ft::Session a = load(affine_model());
+  EXPECT_TRUE(a.prepare().donate("s", "x").ok());  // ranks are looked at when the run comes
+}
+
+TEST(ApiMemory, BoundMemoryThatCannotBe) {
+  const ft::Session s = load(state_model());
+  ft::PreparedRun run = s.prepare();
+  std::vector<float> room(9, 1);
+  const auto part = [&](size_t first) {
+    return ft::Value::borrow<float>(std::span(room).subspan(first, 3), kThree).value();
+  };
+  EXPECT_THAT(run.bind_output("y", floats({1, 2}, {2})).message(),
+              AllOf(HasSubstr("'y' is tensor(float)[2]"), HasSubstr("tensor(float)[3]: bind memory of that")));
+  EXPECT_THAT(run.bind_output("y", floats({1, 2, 3}, {1, 3})).message(), HasSubstr("[1,3]"));
+  EXPECT_THAT(run.bind_output("y", ft::Value::tensor(ft::ElementType::f64, kThree).value()).message(),
+              HasSubstr("tensor(double)[3]"));
+  ASSERT_TRUE(run.bind_input("h", part(0)).ok());
+  ASSERT_TRUE(run.bind_input("x", part(3)).ok());
+  ASSERT_TRUE(run.bind_output("y", part(4)).ok());
+  EXPECT_THAT(run.run().message(), AllOf(HasSubstr("output 'y' is that of input 'x'"), HasSubstr("swap the two")));
+  ASSERT_TRUE(run.bind_output("y", part(6)).ok());
+  ASSERT_TRUE(run.bind_output("next", part(6)).ok());
+  EXPECT_THAT(run.run().message(), HasSubstr("'next' and 'y' were given the same memory"));
+  ASSERT_TRUE(run.bind_output("next", {}).ok());
+  ASSERT_TRUE(run.run().ok());
+  EXPECT_EQ(room[6], 20);
+}
+
+TEST(ApiMemory, AValueThatWasMovedIsAbsentAndSaysSo) {
+  const ft::Session s = load(affine_model());
+  ft::Value x = floats({1, 2, 3}, {1, 3});
+  const ft::Value kept = std::move(x);
+  EXPECT_TRUE(x.is_absent());  // NOLINT: the point
+  EXPECT_THAT(s.run({{"x", x}}).status().message(), AllOf(HasSubstr("'x' is absent"), HasSubstr("moved from")));
+  ft::PreparedRun run = s.prepare();
+  ASSERT_TRUE(run.bind_input("x", x).ok());  // unbinds
+  EXPECT_THAT(run.run().message(), HasSubstr("'x' is missing"));
+  EXPECT_TRUE(s.run({{"x", kept}}).ok());
+}
+
+}  // namespace
