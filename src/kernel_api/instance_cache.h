@@ -1,5 +1,5 @@
-// Prepared kernels of a session, shared by its frames and by later shapes: bounded, exact keys, least recently used
-// out.
+// Prepared kernels of a session, shared by its frames and by later shapes: bounded by bytes, exact keys, least recently
+// used out.
 #pragma once
 
 #include <cstdint>
@@ -41,20 +41,28 @@ class InstanceKey {
 // Thread safe. What leaves the cache lives on as long as a plan holds it.
 class InstanceCache {
  public:
-  explicit InstanceCache(size_t capacity = 4096) : capacity_(capacity) {}
+  static constexpr int64_t kDefaultBytes = int64_t{16} << 20;
+  explicit InstanceCache(int64_t most_bytes = kDefaultBytes) : most_bytes_(most_bytes) {}
 
-  // The instance of `key`, made by `make` if it is not there. `make` runs without the lock.
-  StatusOr<std::shared_ptr<const Runnable>> get(const InstanceKey& key,
+  // The instance of `key`, made by `make` if it is not there. `make` runs without the lock; `bytes` is about what it
+  // makes takes, the key apart. What is larger than the whole cache is made and not kept.
+  StatusOr<std::shared_ptr<const Runnable>> get(const InstanceKey& key, int64_t bytes,
                                                 FunctionRef<StatusOr<std::shared_ptr<const Runnable>>()> make);
   struct Counts {
-    int64_t hits = 0, misses = 0, evicted = 0, size = 0;
+    int64_t hits = 0, misses = 0, evicted = 0;
+    int64_t size = 0, bytes = 0;  // kept now
+    int64_t making_ns = 0;        // of the thread's own time, spent in `make` over all misses
   };
   Counts counts() const;
 
  private:
-  using Entry = std::pair<std::string, std::shared_ptr<const Runnable>>;
+  struct Entry {
+    std::string key;
+    std::shared_ptr<const Runnable> instance;
+    int64_t bytes;
+  };
   mutable std::mutex mutex_;
-  size_t capacity_;
+  const int64_t most_bytes_;
   std::list<Entry> order_;  // most recently used first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> index_;
   Counts counts_;
@@ -62,6 +70,7 @@ class InstanceCache {
 
 // choose()'s usual call: through the cache if there is one, else made anew.
 StatusOr<std::shared_ptr<const Runnable>> cached_instance(
-    InstanceCache* cache, const InstanceKey& key, FunctionRef<StatusOr<std::shared_ptr<const Runnable>>()> make);
+    InstanceCache* cache, const InstanceKey& key, int64_t bytes,
+    FunctionRef<StatusOr<std::shared_ptr<const Runnable>>()> make);
 
 }  // namespace forethought

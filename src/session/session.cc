@@ -260,7 +260,10 @@ SessionSummary Session::summary() const {
   std::lock_guard lock(mutex_);
   SessionSummary s = figures_;
   s.plans = source_->counts();
+  s.instances = instances_->counts();
   return s;
 }
+
+MemoryStatistics Session::memory_statistics() const { return budget_->statistics(); }
 
 }  // namespace forethought

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "memory/budget.h"
 #include "session/input_symbols.h"
 #include "session/options.h"
 #include "session/pipeline.h"
@@ -21,7 +22,6 @@ namespace forethought {
 class Pool;
 class Executor;
 class IoPool;
-class MemoryBudget;
 class SideArena;
 
 struct NamedValue {
@@ -39,6 +39,7 @@ struct SessionSummary {
   double load_ms = 0, first_run_ms = 0, last_run_ms = 0;
   int64_t runs = 0;
   CacheCounts plans;
+  InstanceCache::Counts instances;
 };
 
 class Session {
@@ -59,6 +60,7 @@ class Session {
   const PipelineReport& report() const { return report_; }
   const std::vector<std::string>& providers() const { return provider_names_; }
   SessionSummary summary() const;
+  MemoryStatistics memory_statistics() const;
 
   // Runs once. `outputs[i]` receives the output named `output_names[i]` (no names: all of them, in order). An output
   // that comes in as a tensor with memory is written there if its type and shape are right (else: an error).

@@ -1,5 +1,7 @@
 #include "session/source.h"
 
+#include <time.h>
+
 #include "absl/strings/str_cat.h"
 #include "base/cpu.h"
 #include "base/hash.h"
@@ -7,6 +9,12 @@
 
 namespace forethought {
 namespace {
+
+int64_t thread_ns() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
+}
 
 constexpr int64_t kObject = -1;  // in keys: an input that is no tensor
 
@@ -54,6 +62,7 @@ void GraphSource::keep(Key key, std::shared_ptr<const CompiledProgram> program) 
 }
 
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, Effort effort) {
+  const int64_t start = thread_ns();
   RETURN_IF_ERROR(infer_facts(*graph_.view, facts));
   CompileOptions o;
   o.workers = shared_.workers;
@@ -63,6 +72,10 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.cache = shared_.instances;
   o.resolver = this;
   ASSIGN_OR_RETURN(std::shared_ptr<CompiledProgram> p, compile(graph_, facts, bodies_, o));
+  const int64_t took = thread_ns() - start;
+  std::lock_guard lock(mutex_);
+  counts_.planning_ns += took;
+  counts_.values += static_cast<int64_t>(p->problem.values.size());
   return std::shared_ptr<const CompiledProgram>(std::move(p));
 }
 

@@ -13,6 +13,8 @@ namespace forethought {
 
 struct CacheCounts {
   int64_t hits = 0, misses = 0, evicted = 0;
+  // Over all plans that were made: the thread's own time, kernels' instances included, and values of the graph.
+  int64_t planning_ns = 0, values = 0;
 };
 
 class GraphSource final : public BodySource, public StepResolver {

@@ -172,7 +172,8 @@ class DnnlPrimitive final : public Primitive {
     p->scratch_bytes_ = dnnl_memory_desc_get_size(&p->scratch_);
     RETURN_IF_DNNL(dnnl_primitive_create(&p->primitive_, desc), "primitive");
     // One a core from the start, so that later executions at the same time allocate nothing here.
-    for (int i = 0; i < std::min(allowed_cores(), kReadyBindings); ++i) {
+    static const int cores = allowed_cores();  // reads files
+    for (int i = 0; i < std::min(cores, kReadyBindings); ++i) {
       ASSIGN_OR_RETURN(std::unique_ptr<Binding> binding, p->make_binding());
       p->free_.push_back(std::move(binding));
     }

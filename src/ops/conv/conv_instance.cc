@@ -18,6 +18,7 @@ namespace {
 using kernels::ConvPack;
 
 constexpr int64_t kConvertGrain = 16 * 1024;
+constexpr int64_t kInstanceBytes = 24 * 1024;  // about, generated code included
 
 // Copies a tensor to f32 or back, in blocks that follow from its size.
 void widen_all(const RunCtx& ctx, Isa isa, DType dtype, const void* in, float* out, int64_t n) {
@@ -242,10 +243,11 @@ InstanceKey key_of(const ConvProblem& p) {
 StatusOr<KernelFacts> choose_direct_conv(const ConvProblem& p, InstanceCache* cache) {
   if (p.dtype != DType::kFloat && p.residual >= 0) return unsupported("a residual is added in f32 only");
   if (p.shape.batch < 1) return unsupported("an empty batch");
-  ASSIGN_OR_RETURN(auto runnable, cached_instance(cache, key_of(p), [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
-                     ASSIGN_OR_RETURN(auto made, DirectInstance::make(p));
-                     return std::shared_ptr<const Runnable>(std::move(made));
-                   }));
+  ASSIGN_OR_RETURN(auto runnable, cached_instance(cache, key_of(p), kInstanceBytes,
+                                                  [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
+                                                    ASSIGN_OR_RETURN(auto made, DirectInstance::make(p));
+                                                    return std::shared_ptr<const Runnable>(std::move(made));
+                                                  }));
   const auto& instance = static_cast<const DirectInstance&>(*runnable);
   KernelFacts facts;
   facts.kernel = absl::StrCat("conv.onednn.direct.", name(p.dtype), ".", name(p.isa));

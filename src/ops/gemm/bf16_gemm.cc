@@ -18,6 +18,8 @@ namespace onednn = kernels::onednn;
 constexpr int64_t kRows = 64;      // of a share: one primitive serves every full block of every M
 constexpr int64_t kColumns = 512;  // of a slice of B
 
+constexpr int64_t kPrimitiveBytes = 24 * 1024;  // about, generated code included
+
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t slice_size(int64_t k, int64_t columns) {
   return static_cast<int64_t>(
@@ -36,7 +38,8 @@ StatusOr<onednn::PrimitiveRef> primitive(InstanceCache* cache, const onednn::Mat
   InstanceKey key("matmul.onednn");
   key.add(k.m).add(k.k).add(k.n).add(k.dtype).add(k.bias);
   key.add(k.epilogue.activation).add(k.epilogue.alpha).add(k.epilogue.beta);
-  ASSIGN_OR_RETURN(const auto held, cached_instance(cache, key, [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
+  ASSIGN_OR_RETURN(const auto held,
+                   cached_instance(cache, key, kPrimitiveBytes, [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
                      ASSIGN_OR_RETURN(auto made, onednn::make_matmul(k));
                      return std::shared_ptr<const Runnable>(std::make_shared<HeldPrimitive>(std::move(made)));
                    }));

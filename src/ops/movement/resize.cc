@@ -297,7 +297,10 @@ StatusOr<KernelFacts> Resize::choose(const ChooseCtx& ctx) const {
       .add(params_.exclude_outside);
   key.add(params_.cubic_coeff_a).add(params_.extrapolation_value).add(view.in[0].dtype);
   for (const ResizeAxis& a : axes_plan) key.add(a);
-  ASSIGN_OR_RETURN(facts.instance, cached_instance(ctx.cache, key, [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
+  int64_t bytes = 256;  // and about 32 for each position of a table
+  for (const ResizeAxis& a : axes_plan) bytes += a.out * 32;
+  ASSIGN_OR_RETURN(facts.instance,
+                   cached_instance(ctx.cache, key, bytes, [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
                      ASSIGN_OR_RETURN(auto resize, make(view, axes_plan));
                      return std::make_shared<ResizeInstance>(std::move(resize));
                    }));

@@ -54,26 +54,30 @@ StatusOr<Broadcast> map_operands(const Extent& out, std::span<const Extent> oper
   return invalid(text);
 }
 
-class PointwiseInstance final : public Runnable {
+// A program over sources of any shape, which every node with such operands shares. Runs where sizes are known only
+// then.
+class PointwiseProgram final : public Runnable {
  public:
-  PointwiseInstance(Program program, std::span<const Source> sources, std::optional<Broadcast> shape)
-      : program_(std::move(program)), sources_(sources.begin(), sources.end()), shape_(std::move(shape)) {}
+  PointwiseProgram(Program program, std::span<const Source> sources)
+      : program_(std::move(program)), sources_(sources.begin(), sources.end()) {}
 
   Status run(RunCtx& c) const override {
+    absl::InlinedVector<Extent, 4> operands;
+    for (const Source& s : sources_)
+      operands.push_back(s.input >= 0 ? Extent{c.in(s.input).dims(), c.in(s.input).layout, packed(c, s.input)}
+                                      : Extent{});
+    ASSIGN_OR_RETURN(const Broadcast shape, map_operands({c.out(0).dims(), c.out(0).layout}, operands));
+    run_over(c, shape);
+    return absl::OkStatus();
+  }
+
+  void run_over(const RunCtx& c, const Broadcast& shape) const {
     absl::InlinedVector<const void*, 4> data(sources_.size());
     for (size_t i = 0; i < sources_.size(); ++i) data[i] = address(c, sources_[i]);
-    if (shape_) {
-      run_over(c, *shape_, data.data());
-    } else {
-      absl::InlinedVector<Extent, 4> operands;
-      for (const Source& s : sources_)
-        operands.push_back(s.input >= 0 ? Extent{c.in(s.input).dims(), c.in(s.input).layout, packed(c, s.input)}
-                                        : Extent{});
-      ASSIGN_OR_RETURN(const Broadcast shape, map_operands({c.out(0).dims(), c.out(0).layout}, operands));
-      run_over(c, shape, data.data());
-    }
+    void* out = c.out(0).data;
+    parallel_ranges(c, shape.size(), kPointwiseGrain,
+                    [&](int64_t begin, int64_t end, int) { program_.run(shape, data.data(), out, begin, end); });
     if (c.out(0).layout.is_blocked()) clear_channel_padding(c.out(0));
-    return absl::OkStatus();
   }
 
  private:
@@ -84,15 +88,26 @@ class PointwiseInstance final : public Runnable {
     if (s.input < 0) return s.fixed;
     return packed(c, s.input) ? c.packed[s.input].data() : c.in(s.input).data;
   }
-  void run_over(const RunCtx& c, const Broadcast& shape, const void* const* data) const {
-    void* out = c.out(0).data;
-    parallel_ranges(c, shape.size(), kPointwiseGrain,
-                    [&](int64_t begin, int64_t end, int) { program_.run(shape, data, out, begin, end); });
-  }
 
   Program program_;
   absl::InlinedVector<Source, 4> sources_;
-  std::optional<Broadcast> shape_;  // empty: from the run's dims
+};
+
+// A program for operands of known shapes.
+class PointwiseInstance final : public Runnable {
+ public:
+  PointwiseInstance(std::shared_ptr<const Runnable> program, Broadcast shape)
+      : keep_(std::move(program)), program_(static_cast<const PointwiseProgram&>(*keep_)), shape_(std::move(shape)) {}
+
+  Status run(RunCtx& c) const override {
+    program_.run_over(c, shape_);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::shared_ptr<const Runnable> keep_;
+  const PointwiseProgram& program_;
+  Broadcast shape_;
 };
 
 InstanceKey key_of(const ChooseCtx& ctx, const OpName& name, std::initializer_list<double> params) {
@@ -100,13 +115,7 @@ InstanceKey key_of(const ChooseCtx& ctx, const OpName& name, std::initializer_li
   key.add(ctx.isa);
   for (double p : params) key.add(p);
   const auto add = [&](const Operand& o) {
-    key.add(o.present)
-        .add(o.packed != nullptr)
-        .add(o.dtype)
-        .add(o.layout.kind)
-        .add(o.layout.block)
-        .add(o.known)
-        .add_dims(o.dims);
+    key.add(o.present).add(o.packed != nullptr).add(o.dtype).add(o.layout.kind).add(o.layout.block);
   };
   for (const Operand& o : ctx.inputs) add(o);
   add(ctx.outputs[0]);
@@ -123,23 +132,23 @@ StatusOr<KernelFacts> choose_pointwise(const ChooseCtx& ctx, const OpName& name,
   const auto make = [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
     Program program(ctx.isa);
     absl::InlinedVector<int, 4> values;
-    absl::InlinedVector<Extent, 4> operands;
-    bool known = ctx.outputs[0].known;
-    for (const Source& s : sources) {
+    for (const Source& s : sources)
       values.push_back(program.add_input(s.input >= 0 ? ctx.inputs[s.input].dtype : s.dtype));
-      known = known && (s.input < 0 || ctx.inputs[s.input].known);
-      const Operand* o = s.input >= 0 ? &ctx.inputs[s.input] : nullptr;
-      operands.push_back(o ? Extent{o->dims, o->layout, o->packed != nullptr} : Extent{});
-    }
     RETURN_IF_ERROR(program.finish(build(program, values), ctx.outputs[0].dtype));
-    std::optional<Broadcast> shape;
-    if (known) {
-      ASSIGN_OR_RETURN(shape, map_operands({ctx.outputs[0].dims, ctx.outputs[0].layout}, operands));
-    }
-    return std::shared_ptr<const Runnable>(
-        std::make_shared<PointwiseInstance>(std::move(program), sources, std::move(shape)));
+    return std::shared_ptr<const Runnable>(std::make_shared<PointwiseProgram>(std::move(program), sources));
   };
-  ASSIGN_OR_RETURN(facts.instance, cached_instance(ctx.cache, key_of(ctx, name, params), make));
+  ASSIGN_OR_RETURN(facts.instance,
+                   cached_instance(ctx.cache, key_of(ctx, name, params), sizeof(PointwiseProgram), make));
+  absl::InlinedVector<Extent, 4> operands;
+  bool known = ctx.outputs[0].known;
+  for (const Source& s : sources) {
+    const Operand* o = s.input >= 0 ? &ctx.inputs[s.input] : nullptr;
+    known = known && (!o || o->known);
+    operands.push_back(o ? Extent{o->dims, o->layout, o->packed != nullptr} : Extent{});
+  }
+  if (!known) return facts;
+  ASSIGN_OR_RETURN(Broadcast shape, map_operands({ctx.outputs[0].dims, ctx.outputs[0].layout}, operands));
+  facts.instance = std::make_shared<PointwiseInstance>(std::move(facts.instance), std::move(shape));
   return facts;
 }
 

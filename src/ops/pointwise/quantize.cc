@@ -159,7 +159,7 @@ StatusOr<KernelFacts> choose_quantize(const ChooseCtx& ctx, const OpName& name, 
     }
     return std::shared_ptr<const Runnable>(std::make_shared<QuantizeInstance>(std::move(p), axis, std::move(mapping)));
   };
-  ASSIGN_OR_RETURN(facts.instance, cached_instance(ctx.cache, key, make));
+  ASSIGN_OR_RETURN(facts.instance, cached_instance(ctx.cache, key, sizeof(QuantizeInstance), make));
   return facts;
 }
 

@@ -1,0 +1,149 @@
+// figure_shapes MODEL LENGTHS THREADS: runs a model at each length of a file, in order, and tells what a new shape
+// costs and what is kept, as one line of JSON. A length stands for every symbol in the inputs' shapes but the first of
+// rank 4 (a batch), which is 1.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "session/memory_calls_testing.h"
+#include "tools/figures/model_folder.h"
+
+namespace forethought {
+namespace {
+
+std::vector<int64_t> read_lengths(const char* path) {
+  std::ifstream in(path);
+  std::vector<int64_t> lengths;
+  for (int64_t n = 0; in >> n;) lengths.push_back(n);
+  return lengths;
+}
+
+Value input_of(const NodeArg& input, int64_t length) {
+  Dims dims;
+  for (size_t d = 0; d < input.shape.dims.size(); ++d) {
+    const Dim& dim = input.shape.dims[d];
+    const bool batch = d == 0 && input.shape.dims.size() == 4;
+    dims.push_back(dim.is_known() ? dim.value() : batch ? 1 : length);
+  }
+  Tensor t = must(make_tensor(input.type.dtype(), dims));
+  for (int64_t i = 0; i < t.elements(); ++i) {
+    if (t.dtype == DType::kInt64) {
+      t.as<int64_t>()[i] = i * 7 % 97;
+    } else {
+      t.as<float>()[i] = std::sin(static_cast<float>(i));
+    }
+  }
+  return Value(std::move(t));
+}
+
+nlohmann::json quantiles(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  const auto at = [&](double q) {
+    return v.empty() ? 0.0 : v[static_cast<size_t>(q * static_cast<double>(v.size() - 1))];
+  };
+  return {{"p50", at(0.5)}, {"p99", at(0.99)}, {"max", at(1)}};
+}
+
+struct Looked {
+  std::vector<double> planning_ms, planning_ms_per_1000, making_ms, first_ms;
+  std::set<int64_t> seen;
+  int64_t largest_plan = 0, values = 0;
+};
+
+double timed_run(Session& session, const std::vector<Value>& inputs, std::vector<Value>* outputs) {
+  for (Value& v : *outputs) v = Value();
+  const double start = now_ns();
+  must(session.run_ordered(inputs, *outputs));
+  return (now_ns() - start) / 1e6;
+}
+
+void look(Session& session, int64_t length, std::vector<Value>* outputs, Looked* l) {
+  std::vector<Value> inputs;
+  for (const NodeArg& a : session.inputs()) inputs.push_back(input_of(a, length));
+  const SessionSummary before = session.summary();
+  const double ms = timed_run(session, inputs, outputs);
+  const SessionSummary after = session.summary();
+  l->largest_plan = std::max(l->largest_plan, after.peak);
+  if (!l->seen.insert(length).second) return;
+  const double making = static_cast<double>(after.instances.making_ns - before.instances.making_ns) / 1e6;
+  const double planning = static_cast<double>(after.plans.planning_ns - before.plans.planning_ns) / 1e6 - making;
+  const int64_t values = after.plans.values - before.plans.values;
+  l->first_ms.push_back(ms);
+  l->making_ms.push_back(making);
+  if (values == 0) return;  // planned before: what is bounded once is not planned again
+  l->values = values;
+  l->planning_ms.push_back(planning);
+  l->planning_ms_per_1000.push_back(planning * 1000 / static_cast<double>(values));
+}
+
+int64_t kept(const Session& session) {
+  const MemoryStatistics s = session.memory_statistics();
+  return s.of(MemoryRole::planned).live + s.of(MemoryRole::planned).retained + s.of(MemoryRole::unplanned).live +
+         s.of(MemoryRole::unplanned).retained;
+}
+
+// Heap and page calls of a run of a shape that has just been.
+int64_t calls_of_repeat(Session& session, int64_t length) {
+  std::vector<Value> inputs, outputs(session.outputs().size());
+  for (const NodeArg& a : session.inputs()) inputs.push_back(input_of(a, length));
+  for (int warm = 0; warm < 2; ++warm) timed_run(session, inputs, &outputs);
+  MemoryCallRecorder recorder;
+  recorder.start();
+  timed_run(session, inputs, &outputs);
+  recorder.stop();
+  const MemoryCalls c = recorder.ours();
+  return c.allocations + c.maps;
+}
+
+int run(const std::string& model, const char* lengths_file, int threads, int64_t bound) {
+  SessionOptions options;
+  options.intra_op_threads = threads;
+  auto session = must(Session::load(model, options));
+  (void)bound;
+  const std::vector<int64_t> lengths = read_lengths(lengths_file);
+  std::vector<Value> outputs(session->outputs().size());
+  Looked l;
+  const size_t warm = lengths.size() / 5;
+  int64_t after_warm_up = 0, largest_at_warm_up = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    look(*session, lengths[i], &outputs, &l);
+    if (i == warm) after_warm_up = kept(*session), largest_at_warm_up = l.largest_plan;
+  }
+  const SessionSummary s = session->summary();
+  nlohmann::json j = {
+      {"lengths", lengths.size()},
+      {"different", l.seen.size()},
+      {"values", l.values},
+      {"kept", kept(*session)},
+      {"kept after warm-up", after_warm_up},
+      {"largest plan", l.largest_plan},
+      {"largest plan at warm-up", largest_at_warm_up},
+      {"planning ms", quantiles(l.planning_ms)},
+      {"planning ms per 1000 values", quantiles(l.planning_ms_per_1000)},
+      {"instances ms", quantiles(l.making_ms)},
+      {"first run ms", quantiles(l.first_ms)},
+      {"plans", {{"hits", s.plans.hits}, {"misses", s.plans.misses}, {"evicted", s.plans.evicted}}},
+      {"instances",
+       {{"kept", s.instances.size},
+        {"bytes", s.instances.bytes},
+        {"made", s.instances.misses},
+        {"evicted", s.instances.evicted}}},
+      {"calls of a repeated shape", calls_of_repeat(*session, lengths.back())},
+  };
+  fmt::print("{}\n", j.dump());
+  return 0;
+}
+
+}  // namespace
+}  // namespace forethought
+
+int main(int argc, char** argv) {
+  if (argc != 4) return fmt::print(stderr, "figure_shapes MODEL LENGTHS THREADS\n"), 2;
+  return forethought::run(argv[1], argv[2], std::atoi(argv[3]), 0);
+}
