@@ -310,6 +310,8 @@ WRONG_USE = [
     (["dump", "{model}", "--stage", "later"], "later"), (["plan", "{model}", "--dim", "N=1", "--value", "yy"], "'y'"),
     (["plan", "{model}", "--dim", "N=1", "--node", "/con"], "'/conv'"),
     (["plan", "{model}", "--dim", "N=1", "--node", "/conv", "--value", "y"], "--value"),
+    (["plan", "{model}", "--dim", "N=1", "--html", "p.html", "--json"], "--json"),
+    (["plan", "{model}", "--dim", "N=1", "--html", "p.html", "--value", "y"], "--value"),
     (["bench", "{model}", "--runs", "-1"], "--runs"), (["check"], "folders"), (["check", ".", "--rtol", "-1"], "--rtol"),
 ]
 
@@ -328,6 +330,8 @@ WRONG_FILES = [
     (["run", "{model}", "--shape", "x=1,3,7,6"], "[1,3,7,6]"), (["run", "{model}", "--shape", "x=1,3"], "[1,3]"),
     (["run", "{model}", "--dim", "N=1", "--output-dir", "/dev/null/x"], "/dev/null/x"),
     (["dump", "{model}", "--onnx", "/dev/null/x.onnx"], "/dev/null/x.onnx"),
+    (["plan", "{model}", "--dim", "N=1", "--html", "/dev/null/x.html"], "/dev/null/x.html"),
+    (["plan", "{model}", "--dim", "N=1", "--html", "/dev/full"], "/dev/full"),
 ]
 
 

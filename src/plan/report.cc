@@ -4,22 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
+#include "base/checked.h"
 #include "plan/names.h"
+#include "plan/sharers.h"
 
 namespace forethought {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool same_bytes(const ValuePlace& a, const ValuePlace& b) {
-  if (a.arena == ArenaKind::none || a.arena != b.arena || a.index != b.index) return false;
-  const auto reaches = [](const ValuePlace& x, const ValuePlace& y) {  // x ends behind y's begin
-    return x.bytes == kUnknownSize || x.offset + x.bytes > y.offset;
-  };
-  return a.bytes != 0 && b.bytes != 0 && reaches(a, b) && reaches(b, a);
-}
+constexpr size_t kFewSharers = 8;    // named in a line of text
+constexpr size_t kMostSharers = 16;  // listed for each value in a report of everything
 
 std::string bytes_text(int64_t bytes) { return bytes == kUnknownSize ? "known at run" : fmt::format("{} B", bytes); }
 
@@ -105,14 +104,29 @@ std::string list_text(const PlanProblem& p, const std::vector<ValueNo>& ids, siz
 
 }  // namespace
 
-std::vector<ValueNo> sharers(const Plan& plan, ValueNo value) {
-  std::vector<ValueNo> found;
-  for (size_t v = 0; v < plan.values.size(); ++v) {
-    if (static_cast<ValueNo>(v) != value && same_bytes(plan.values[v], plan.values[value])) {
-      found.push_back(static_cast<ValueNo>(v));
-    }
+std::vector<int64_t> live_bytes(const PlanProblem& p, const Plan& plan) {
+  struct Storage {
+    StepNo first = std::numeric_limits<StepNo>::max(), last = kNoId;
+    int64_t bytes = 0;
+  };
+  std::vector<Storage> storages(plan.values.size());  // by root
+  for (const ValuePlace& pl : plan.values) {
+    if (pl.arena != ArenaKind::slab || pl.first_step == kNoId) continue;
+    Storage& st = storages[pl.root];
+    st.first = std::min(st.first, pl.first_step);
+    st.last = std::max(st.last, pl.last_step);
+    st.bytes = std::max(st.bytes, pl.offset_in_root + pl.bytes);
   }
-  return found;
+  std::vector<int64_t> live(p.steps.size() + 1);
+  for (const Storage& st : storages) {
+    if (st.last == kNoId) continue;
+    const auto bytes = static_cast<int64_t>(round_up(static_cast<size_t>(st.bytes), p.granule));
+    live[st.first] += bytes;
+    live[st.last + 1] -= bytes;
+  }
+  live.pop_back();
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  return live;
 }
 
 std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
@@ -138,6 +152,7 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
                      honoured ? "honoured" : "refused");
     });
   }
+  const Sharers sharers(plan);
   for (const ValueNo v : values_in_scope(p, scope)) {
     const ValuePlace& pl = plan.values[v];
     fmt::format_to(to, "value {}: {}, {}", value_label(p, v), name(pl.role), name(pl.arena));
@@ -146,17 +161,28 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
     if (pl.first_step != kNoId) fmt::format_to(to, ", steps {}..{}", pl.first_step, pl.last_step);
     if (pl.root != v) fmt::format_to(to, ", root {}", value_label(p, pl.root));
     fmt::format_to(to, "; {}", reason(p, plan, v));
-    const std::vector<ValueNo> with = sharers(plan, v);
-    if (!with.empty()) fmt::format_to(to, "; shares with {}", list_text(p, with, 8));
+    if (const int64_t all = sharers.count(v); all > 0) {
+      const std::vector<ValueNo> with = sharers.nearest(v, kFewSharers);
+      fmt::format_to(to, "; shares with {}", list_text(p, with, with.size()));
+      if (all > static_cast<int64_t>(with.size())) fmt::format_to(to, " and {} more", all - with.size());
+    }
     fmt::format_to(to, "\n");
   }
   return fmt::to_string(out);
 }
 
 std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
-  Json root{{"lanes", p.lanes},       {"naive", plan.naive},     {"lower_bound", plan.lower_bound},
-            {"peak", plan.peak},      {"padding", plan.padding}, {"side_values", plan.side_values},
-            {"steps", Json::array()}, {"values", Json::array()}};
+  Json root{{"lanes", p.lanes},
+            {"naive", plan.naive},
+            {"lower_bound", plan.lower_bound},
+            {"peak", plan.peak},
+            {"padding", plan.padding},
+            {"side_values", plan.side_values},
+            {"live", live_bytes(p, plan)},
+            {"steps", Json::array()},
+            {"values", Json::array()}};
+  const Sharers sharers(plan);
+  const size_t most = scope.value == kNoId && scope.step == kNoId ? kMostSharers : std::numeric_limits<size_t>::max();
   for (size_t i = 0; i < p.steps.size(); ++i) {
     const StepNo s = static_cast<StepNo>(i);
     const PlanStep& step = p.steps[i];
@@ -190,7 +216,8 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
                {"place", name(pl.place)},
                {"partner", pl.partner},
                {"overwrites", pl.overwrites},
-               {"sharers", sharers(plan, v)},
+               {"sharers", sharers.nearest(v, most)},
+               {"sharer_count", sharers.count(v)},
                {"reason", reason(p, plan, v)}};
     root["values"].push_back(std::move(entry));
   }

@@ -16,9 +16,11 @@ struct ReportScope {
 };
 
 std::string to_text(const PlanProblem& problem, const Plan& plan, ReportScope scope = {});
+// "live": bytes of the slab in use at each step. "sharers" of a value: those whose lives begin nearest; all of them in
+// a report of one value or step. "sharer_count": how many there are.
 std::string to_json(const PlanProblem& problem, const Plan& plan, ReportScope scope = {});
 
-// The values that use bytes of `value` at any time, by id; without `value` itself.
-std::vector<ValueNo> sharers(const Plan& plan, ValueNo value);
+// Bytes of the slab that are live at each step, rounded as the plan rounds; the most of them is its lower bound.
+std::vector<int64_t> live_bytes(const PlanProblem& problem, const Plan& plan);
 
 }  // namespace forethought

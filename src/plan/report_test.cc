@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "plan/planner.h"
+#include "plan/random_problem_for_tests.h"
+#include "plan/sharers.h"
 
 namespace forethought {
 namespace {
@@ -47,6 +50,15 @@ struct Example {
     plan = *forethought::plan(problem, Effort::load);
   }
 };
+
+bool common_bytes(const ValuePlace& a, const ValuePlace& b) {
+  if (a.arena == ArenaKind::none || a.arena != b.arena || a.index != b.index || a.bytes == 0 || b.bytes == 0)
+    return false;
+  const auto reaches = [](const ValuePlace& x, const ValuePlace& y) {
+    return x.bytes == kUnknownSize || x.offset + x.bytes > y.offset;
+  };
+  return reaches(a, b) && reaches(b, a);
+}
 
 TEST(Report, TextSaysWhereAndWhy) {
   const Example e;
@@ -92,10 +104,41 @@ TEST(Report, JsonHoldsThePlan) {
   EXPECT_EQ(json["steps"][2]["facts"][0]["honoured"], true);
 }
 
+TEST(Report, LiveBytesReachTheLowerBound) {
+  const Example e;
+  EXPECT_THAT(live_bytes(e.problem, e.plan), ElementsAre(256, 256, 256, 256));
+  EXPECT_EQ(nlohmann::json::parse(to_json(e.problem, e.plan))["live"], nlohmann::json({256, 256, 256, 256}));
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const PlanProblem problem = random_problem({.seed = seed, .lanes = 1 + static_cast<int>(seed % 2)});
+    const Plan made = *forethought::plan(problem, Effort::replan);
+    const std::vector<int64_t> live = live_bytes(problem, made);
+    ASSERT_EQ(live.size(), problem.steps.size());
+    EXPECT_EQ(*std::max_element(live.begin(), live.end()), made.lower_bound) << seed;
+  }
+}
+
 TEST(Report, SharersAreThoseWithCommonBytes) {
   const Example e;
-  EXPECT_THAT(sharers(e.plan, 1), ElementsAre(2, 3));
-  EXPECT_THAT(sharers(e.plan, 0), ElementsAre());
+  const Sharers sharers(e.plan);
+  EXPECT_THAT(sharers.nearest(1, 9), ElementsAre(2, 3));
+  EXPECT_THAT(sharers.nearest(1, 1), ElementsAre(2));
+  EXPECT_EQ(sharers.count(0), 0);
+  int64_t pairs = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const PlanProblem problem = random_problem({.seed = seed});
+    const Plan made = *forethought::plan(problem, Effort::replan);
+    const Sharers all(made);
+    for (size_t v = 0; v < made.values.size(); ++v) {
+      std::vector<ValueNo> expected;
+      for (size_t w = 0; w < made.values.size(); ++w) {
+        if (v != w && common_bytes(made.values[v], made.values[w])) expected.push_back(static_cast<ValueNo>(w));
+      }
+      EXPECT_EQ(all.nearest(static_cast<ValueNo>(v), made.values.size()), expected) << seed << " %" << v;
+      EXPECT_EQ(all.count(static_cast<ValueNo>(v)), static_cast<int64_t>(expected.size())) << seed << " %" << v;
+      pairs += static_cast<int64_t>(expected.size());
+    }
+  }
+  EXPECT_GT(pairs, 1000);
 }
 
 TEST(Report, NamesThatAreNoTextDoNotBreakJson) {
