@@ -14,6 +14,7 @@ struct Folding {
   Storages& storages;
   Plan& plan;
   std::vector<uint8_t> is_view;  // by ValueNo: an output whose view is honoured, which its step does not write
+  const Plan* model = nullptr;   // if there is one: of what is possible, what it honours, whether that pays here or not
 };
 
 // Honours a view unless an output would share bytes with anything that is not wholly its own, or a value that escapes

@@ -17,7 +17,8 @@ class OverwriteChooser {
       const PlanStep& step = f_.problem.steps[s];
       for (size_t i = 0; i < step.may_overwrite.size(); ++i) {
         const OverwriteFact& fact = step.may_overwrite[i];
-        if (taken_[fact.out] || !legal(s, step, fact) || !share(s, fact)) continue;
+        if (taken_[fact.out] || (f_.model && !f_.model->overwrite_honoured(s, i))) continue;
+        if (!legal(s, step, fact) || !share(s, fact)) continue;
         taken_[fact.out] = 1;
         f_.plan.values[fact.out].overwrites = fact.in;
         f_.plan.overwrites[f_.plan.first_overwrite[s] + i] = 1;
@@ -76,6 +77,7 @@ class OverwriteChooser {
 
   // Whether `child` may join `parent` without raising the most bytes live at one step; leaves the profile as decided.
   bool worth_it(ValueNo parent, ValueNo child, bool whole) {
+    if (f_.model) return true;
     const int64_t room = st_.rounded(parent), bytes = st_.rounded(child);
     const StepNo born = st_.first(parent), dead = st_.last(parent);
     const auto apply = [&](int64_t sign) {

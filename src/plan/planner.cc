@@ -2,6 +2,7 @@
 #include "plan/planner.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/checked.h"
 #include "plan/analysis.h"
@@ -149,10 +150,10 @@ struct Folded {
   std::vector<ValueNo> roots;
 };
 
-Folded fold(const PlanProblem& p, const Analysis& a, Storages* forecast, bool share) {
+Folded fold(const PlanProblem& p, const Analysis& a, Storages* forecast, bool share, const Plan* model = nullptr) {
   Folded folded{with_undecided_facts(p), Storages(p, a), {}};
   if (share) {
-    Folding f{p, a, folded.storages, folded.plan, std::vector<uint8_t>(p.values.size())};
+    Folding f{p, a, folded.storages, folded.plan, std::vector<uint8_t>(p.values.size()), model};
     fold_views(f);
     if (forecast) place_windows(f, *forecast);
     choose_overwrites(f);
@@ -160,6 +161,32 @@ Folded fold(const PlanProblem& p, const Analysis& a, Storages* forecast, bool sh
   folded.roots = slab_roots(p, folded.storages);
   find_bound(p, folded.storages, folded.roots, folded.plan);
   return folded;
+}
+
+// Honours exactly what the model does, or nothing is found.
+std::optional<Folded> fold_like(const PlanProblem& p, const Analysis& a, const Plan& model) {
+  Storages forecast(p, a);  // takes part, but with a model nothing is asked of it
+  Folded folded = fold(p, a, &forecast, true, &model);
+  if (folded.plan.aliases != model.aliases || folded.plan.windows != model.windows ||
+      folded.plan.overwrites != model.overwrites) {
+    return std::nullopt;
+  }
+  return folded;
+}
+
+// Whether both list as many facts for each step, so that decisions of one can be taken over by the other.
+bool same_lists(const Plan& a, const Plan& b) {
+  return a.values.size() == b.values.size() && a.first_alias == b.first_alias && a.first_window == b.first_window &&
+         a.first_overwrite == b.first_overwrite;
+}
+
+// By root: the slab bytes that its members take in a plan.
+std::vector<int64_t> rooms(const Plan& plan) {
+  std::vector<int64_t> room(plan.values.size());
+  for (const ValuePlace& v : plan.values) {
+    if (v.arena == ArenaKind::slab) room[v.root] = std::max(room[v.root], v.offset_in_root + v.bytes);
+  }
+  return room;
 }
 
 // Windows save copies; they are given up where they would cost memory after all.
@@ -187,6 +214,31 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
   for (size_t i = 0; i < folded.roots.size(); ++i) root_offset[folded.roots[i]] = packing.offsets[i];
   fill_in(problem, analysis, folded.storages, root_offset, plan);
   return plan;
+}
+
+StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan& model) {
+  using namespace planning;
+  ASSIGN_OR_RETURN(const Analysis analysis, analyse(problem));
+  if (problem.lanes > 1 || !same_lists(with_undecided_facts(problem), model)) return std::optional<Plan>();
+  std::optional<Folded> folded = fold_like(problem, analysis, model);
+  if (!folded) return std::optional<Plan>();
+  const std::vector<int64_t> room = rooms(model);
+  std::vector<int64_t> root_offset(problem.values.size());
+  for (ValueNo v = 0; static_cast<size_t>(v) < problem.values.size(); ++v) {
+    const Storages::Spot spot = folded->storages.find(v);
+    const ValuePlace& place = model.values[v];
+    const bool alike = spot.root == place.root && folded->storages.arena(spot.root) == place.arena &&
+                       analysis.first[v] == place.first_step && analysis.last[v] == place.last_step;
+    if (!alike || (spot.root == v && folded->storages.rounded(v) >
+                                         static_cast<int64_t>(round_up(static_cast<size_t>(room[v]), problem.granule))))
+      return std::optional<Plan>();
+    if (spot.root == v && place.arena == ArenaKind::slab) root_offset[v] = place.offset;
+  }
+  Plan plan = std::move(folded->plan);
+  plan.naive = naive_bytes(problem, analysis);
+  plan.peak = model.peak;
+  fill_in(problem, analysis, folded->storages, root_offset, plan);
+  return std::optional<Plan>(std::move(plan));
 }
 
 }  // namespace forethought

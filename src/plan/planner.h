@@ -1,6 +1,8 @@
 // Places every value of a problem: folds views, chooses overwrites and windows, and packs the rest into one slab.
 #pragma once
 
+#include <optional>
+
 #include "base/status.h"
 #include "plan/plan.h"
 #include "plan/problem.h"
@@ -14,5 +16,10 @@ enum class Effort { replan, load, off };
 // Pure and deterministic: the same problem gives the same plan on every machine. Fails if the problem is malformed
 // (unknown ids, a value written twice or read before it is written, cyclic views, an unordered read across lanes).
 StatusOr<Plan> plan(const PlanProblem& problem, Effort effort);
+
+// The same steps with other sizes: shares bytes just as `model` does and puts everything where `model` has it, so that
+// one slab of model.peak bytes serves both. Nothing if that cannot be: something is larger than in the model, other
+// facts are listed, or what the model shares is not allowed here. Linear in values, no packing. Serves one lane.
+StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan& model);
 
 }  // namespace forethought

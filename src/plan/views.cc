@@ -28,7 +28,7 @@ void fold_views(Folding& f) {
     const PlanStep& step = f.problem.steps[s];
     for (size_t i = 0; i < step.aliases.size(); ++i) {
       const AliasFact& fact = step.aliases[i];
-      if (f.is_view[fact.out]) continue;
+      if (f.is_view[fact.out] || (f.model && !f.model->alias_honoured(s, i))) continue;
       const Storages::Spot source = f.storages.find(fact.in);
       if (!can_view(f, fact, source)) continue;
       const ArenaKind now = f.storages.arena(source.root);

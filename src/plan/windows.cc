@@ -39,7 +39,7 @@ class WindowPlacer {
     if (f_.problem.values[out].bytes == kUnknownSize || f_.is_view[out]) return;
     std::vector<Candidate> chosen = candidates(s, begin, end, spot);
     const ValueNo forecast_out = forecast_.find(out).root;
-    keep_within_bound(chosen, forecast_out);
+    if (!f_.model) keep_within_bound(chosen, forecast_out);
     for (const Candidate& c : chosen) {
       const WindowFact& fact = f_.problem.steps[s].windows[c.fact];
       st_.merge(c.root, spot.root, spot.offset + fact.byte_offset, Place::inside, out);
@@ -53,6 +53,7 @@ class WindowPlacer {
     int64_t taken = 0;  // windows come in ascending order, and one that would overlap its forerunner is left out
     for (size_t i = begin; i < end; ++i) {
       const WindowFact& fact = f_.problem.steps[s].windows[i];
+      if (f_.model && !f_.model->window_honoured(s, i)) continue;
       const int64_t bytes = f_.problem.values[fact.in].bytes;
       const Storages::Spot in = st_.find(fact.in);
       if (f_.problem.values[fact.in].role != Role::execution || st_.arena(in.root) != ArenaKind::slab) continue;

@@ -1,0 +1,102 @@
+// Plans inside other plans: smaller sizes at the places of larger ones.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/planner.h"
+#include "plan/random_problem_for_tests.h"
+#include "plan/validator.h"
+
+namespace forethought {
+namespace {
+
+PlanProblem scaled(PlanProblem p, int64_t factor) {
+  for (PlanValue& v : p.values)
+    if (v.bytes != kUnknownSize) v.bytes *= factor;
+  for (PlanStep& s : p.steps) {
+    for (AliasFact& f : s.aliases) f.byte_offset *= factor;
+    for (WindowFact& f : s.windows) f.byte_offset *= factor;
+  }
+  return p;
+}
+
+PlanProblem problem_of(uint64_t seed) {
+  RandomProblemOptions o;
+  o.seed = seed;
+  o.steps = 4 + static_cast<int>(seed % 50);
+  o.reach = 2 + static_cast<int>(seed % 11);
+  o.facts = seed % 5 != 0;
+  o.apart = seed % 3 != 0;
+  return random_problem(o);
+}
+
+TEST(PlanInside, Check26_SmallerSizesTakeThePlacesOfLargerOnes) {
+  int64_t shared = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    const PlanProblem small = problem_of(seed), large = scaled(small, 3);
+    const auto model = plan(large, Effort::replan);
+    ASSERT_TRUE(model.ok()) << seed << ": " << model.status();
+    const auto inside = plan_inside(small, *model);
+    ASSERT_TRUE(inside.ok()) << seed << ": " << inside.status();
+    ASSERT_TRUE(inside->has_value()) << seed;
+    const Status verdict = validate(small, **inside);
+    ASSERT_TRUE(verdict.ok()) << seed << ": " << verdict;
+    EXPECT_EQ((*inside)->peak, model->peak);
+    EXPECT_EQ((*inside)->aliases, model->aliases);
+    EXPECT_EQ((*inside)->overwrites, model->overwrites);
+    EXPECT_EQ((*inside)->windows, model->windows);
+    for (size_t v = 0; v < small.values.size(); ++v) {
+      const ValuePlace &a = (*inside)->values[v], &b = model->values[v];
+      EXPECT_EQ(a.root, b.root);
+      if (a.arena == ArenaKind::slab && a.root == static_cast<ValueNo>(v)) EXPECT_EQ(a.offset, b.offset);
+    }
+    shared += std::count(model->overwrites.begin(), model->overwrites.end(), 1) +
+              std::count(model->windows.begin(), model->windows.end(), 1);
+  }
+  EXPECT_GT(shared, 1000);
+}
+
+TEST(PlanInside, TheSameSizesGiveTheSamePlan) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const PlanProblem problem = problem_of(seed);
+    const auto model = plan(problem, Effort::replan);
+    const auto inside = plan_inside(problem, *model);
+    ASSERT_TRUE(model.ok() && inside.ok() && inside->has_value()) << seed;
+    EXPECT_EQ(**inside, *model) << seed;
+  }
+}
+
+// What is larger somewhere, or has other facts, is refused or placed safely: never placed wrongly.
+TEST(PlanInside, OtherProblemsAreRefusedOrPlacedSafely) {
+  int64_t refused = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    PlanProblem problem = problem_of(seed);
+    const auto model = plan(problem, Effort::replan);
+    ASSERT_TRUE(model.ok());
+    Random random(seed);
+    if (seed % 3 == 0) problem = scaled(problem, 2);
+    if (seed % 3 == 1) {
+      PlanValue& v = problem.values[4 + random.below(static_cast<int64_t>(problem.values.size()) - 4)];
+      v.bytes = random.one_in(3) ? kUnknownSize : v.bytes + 64 * random.below(4);
+    }
+    if (seed % 3 == 2) {
+      for (PlanStep& s : problem.steps) {
+        if (s.may_overwrite.size() > 1 && random.one_in(2)) std::swap(s.may_overwrite[0], s.may_overwrite[1]);
+        if (!s.windows.empty() && random.one_in(3)) s.windows.clear();
+        if (!s.aliases.empty() && random.one_in(3)) s.aliases.clear();
+      }
+    }
+    const auto inside = plan_inside(problem, *model);
+    if (!inside.ok()) continue;  // the change made the problem wrong
+    if (!inside->has_value()) {
+      ++refused;
+      continue;
+    }
+    const Status verdict = validate(problem, **inside);
+    ASSERT_TRUE(verdict.ok()) << seed << ": " << verdict;
+  }
+  EXPECT_GT(refused, 200);
+}
+
+}  // namespace
+}  // namespace forethought
