@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "exec/profile.h"
 #include "exec/program.h"
@@ -67,7 +67,7 @@ class Executor {
   void release(Resources resources);
 
   const ExecEnvironment environment_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::unique_ptr<Frame>> idle_frames_;  // most recently used last
   std::vector<std::unique_ptr<Slab>> idle_slabs_;    // most recently used last
 };

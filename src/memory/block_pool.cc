@@ -7,9 +7,9 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <mutex>
 #include <new>
 
+#include "base/mutex.h"
 #include "memory/system.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -103,7 +103,7 @@ class BlockPool::Core {
   const int reach_;
   std::atomic<int64_t> users_{1};  // the pool, and each block that is out
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   int64_t cap_;
   int64_t live_bytes_ = 0, live_blocks_ = 0, retained_bytes_ = 0;
   bool closed_ = false;

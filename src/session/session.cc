@@ -250,6 +250,11 @@ Status Session::run(std::span<const NamedValue> feeds, std::span<const std::stri
   return absl::OkStatus();
 }
 
+StatusOr<AsyncRun> Session::run_async(AsyncRequest request, AsyncRun::Callback callback) {
+  std::call_once(runner_made_, [&] { runner_ = std::make_unique<Runner>(std::max(pool_->size(), 2)); });
+  return AsyncRun::start(*runner_, *this, std::move(request), std::move(callback));
+}
+
 StatusOr<std::shared_ptr<const CompiledProgram>> Session::plan_for(std::span<const Dims> input_dims) const {
   if (input_dims.size() != inputs_.size())
     return invalid(absl::StrCat("the model has ", inputs_.size(), " inputs; shapes of ", input_dims.size(), " came"));

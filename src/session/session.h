@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "graph/graph.h"
 #include "memory/budget.h"
+#include "session/async_run.h"
 #include "session/input_symbols.h"
 #include "session/options.h"
 #include "session/pipeline.h"
@@ -73,6 +75,12 @@ class Session {
   Status run_ordered(std::span<const Value> inputs, std::span<Value> outputs,
                      const RunOptions& options = RunOptions::plain());
 
+  // The same behind the caller's back, with the same bits; an error of the run itself is the handle's to tell, this one
+  // is of starting it. Any number of runs may be under way; on threads of the session's own, as many at a time as its
+  // pool has threads, the others after them. The session's destructor cancels those that are not over and waits for
+  // them.
+  StatusOr<AsyncRun> run_async(AsyncRequest request, AsyncRun::Callback callback = nullptr);
+
   // The plan for these input shapes (in order), or for the declared ones where all are numbers.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims) const;
   const PreparedGraph& prepared() const { return *prepared_; }
@@ -101,8 +109,10 @@ class Session {
   InputSymbols symbols_;
   std::vector<std::optional<Tensor>> defaults_;
   WeightTotals weights_;
-  mutable std::mutex mutex_;  // guards the figures below
+  mutable Mutex mutex_;  // guards the figures below
   SessionSummary figures_;
+  std::once_flag runner_made_;
+  std::unique_ptr<Runner> runner_;  // goes first: its runs use the rest
 };
 
 }  // namespace forethought

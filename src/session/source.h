@@ -3,10 +3,10 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "session/compile.h"
 
 namespace forethought {
@@ -56,7 +56,7 @@ class GraphSource final : public BodySource, public StepResolver {
   Shared shared_;
   std::map<std::pair<uint32_t, int>, std::unique_ptr<GraphSource>> children_;
   BodySources bodies_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::list<Entry> order_;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> index_;
   CacheCounts counts_;

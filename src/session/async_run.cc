@@ -1,0 +1,100 @@
+#include "session/async_run.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "session/session.h"
+
+namespace forethought {
+
+class AsyncRun::State final : public Runner::Job, public std::enable_shared_from_this<AsyncRun::State> {
+ public:
+  State(std::shared_ptr<Runner::Core> core, Session& session, AsyncRequest request, Callback callback)
+      : core_(std::move(core)), session_(&session), request_(std::move(request)), callback_(std::move(callback)) {
+    if (!request_.options.cancel.raw()) request_.options.cancel = CancelFlag();
+    cancel_ = request_.options.cancel;
+  }
+
+  void run() noexcept override {
+    Status status = run_session();
+    request_ = {};  // feeds go before anybody hears of the end
+    session_ = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      status_ = std::move(status);
+      over_ = true;
+    }
+    changed_.notify_all();
+    const Callback callback = std::exchange(callback_, nullptr);
+    if (callback && !exiting_.load()) callback(AsyncRun(shared_from_this()));
+  }
+  void hurry(bool exiting) noexcept override {
+    if (exiting) exiting_ = true;
+    cancel_.cancel();
+  }
+
+  bool over() const {
+    const std::lock_guard lock(mutex_);
+    return over_;
+  }
+  Status wait() {
+    if (!over()) Runner::help(*core_, shared_from_this());
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return over_; });
+    return status_;
+  }
+  bool wait_for(std::chrono::nanoseconds time) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, std::chrono::system_clock::now() + time, [&] { return over_; });
+  }
+  void cancel() const { cancel_.cancel(); }
+  std::vector<Value>& outputs() { return outputs_; }
+
+ private:
+  Status run_session() noexcept {
+    try {
+      if (cancel_.cancelled()) return cancelled("the run was cancelled before it began");
+      std::vector<NamedValue> feeds;
+      for (const auto& [name, value] : request_.feeds) feeds.push_back({name, value});
+      const std::vector<std::string_view> names(request_.output_names.begin(), request_.output_names.end());
+      const size_t count = names.empty() ? session_->outputs().size() : names.size();
+      outputs_ = std::move(request_.outputs);
+      if (outputs_.size() > count) return invalid("there is memory for more outputs than are asked for");
+      outputs_.resize(count);
+      Status status = session_->run(feeds, names, outputs_, request_.options);
+      if (!status.ok()) outputs_.assign(count, Value());
+      return status;
+    } catch (const std::bad_alloc&) {
+      return exhausted("the system has no more memory for a run");
+    }
+  }
+
+  const std::shared_ptr<Runner::Core> core_;
+  // Of the thread that runs it.
+  Session* session_;
+  AsyncRequest request_;
+  Callback callback_;
+  std::vector<Value> outputs_;
+
+  CancelFlag cancel_;
+  std::atomic<bool> exiting_{false};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  Status status_;
+  bool over_ = false;
+};
+
+StatusOr<AsyncRun> AsyncRun::start(Runner& runner, Session& session, AsyncRequest request, Callback callback) {
+  auto state = std::make_shared<State>(runner.core(), session, std::move(request), std::move(callback));
+  RETURN_IF_ERROR(runner.start(state));
+  return AsyncRun(std::move(state));
+}
+
+bool AsyncRun::over() const { return state_->over(); }
+Status AsyncRun::wait() const { return state_->wait(); }
+bool AsyncRun::wait_for(std::chrono::nanoseconds time) const { return state_->wait_for(time); }
+void AsyncRun::cancel() const { state_->cancel(); }
+std::vector<Value>& AsyncRun::outputs() const { return state_->outputs(); }
+
+}  // namespace forethought

@@ -1,0 +1,165 @@
+#include "threading/runner.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace forethought {
+
+class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
+ public:
+  explicit Core(int most_threads) : most_threads_(static_cast<size_t>(std::max(most_threads, 1))) {}
+
+  Status start(std::shared_ptr<Job> job) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return cancelled("the process exits; no run begins any more");
+    if (idle_ == 0 && threads_.size() < most_threads_) {
+      try {
+        threads_.emplace_back([core = shared_from_this()] { core->serve(); });
+      } catch (const std::system_error& e) {
+        if (threads_.empty()) return exhausted(std::string("the system starts no thread for the run: ") + e.what());
+      }
+    }
+    queue_.push_back(std::move(job));
+    changed_.notify_one();
+    return absl::OkStatus();
+  }
+
+  void help(const std::shared_ptr<Job>& job) {
+    std::unique_lock lock(mutex_);
+    if (job->taken_) return;
+    queue_.erase(std::ranges::find(queue_, job));
+    run(job, lock);
+  }
+
+  // Ends all jobs and the threads.
+  void finish() {
+    std::vector<std::thread> threads;
+    {
+      std::unique_lock lock(mutex_);
+      stopping_ = true;
+      changed_.notify_all();
+      hurry(false);
+      wait_for_jobs(lock);
+      threads.swap(threads_);
+    }
+    for (std::thread& t : threads) {
+      if (t.get_id() == std::this_thread::get_id()) {
+        t.detach();  // it keeps the core alive until it leaves
+      } else {
+        t.join();
+      }
+    }
+  }
+
+  void close() {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    hurry(true);
+    wait_for_jobs(lock);
+  }
+
+ private:
+  void hurry(bool exiting) const {
+    for (const auto& job : queue_) job->hurry(exiting);
+    for (const Running& r : running_) r.job->hurry(exiting);
+  }
+  void wait_for_jobs(std::unique_lock<std::mutex>& lock) {
+    const auto own = [](const Running& r) { return r.thread == std::this_thread::get_id(); };  // it ends its runner
+    idle_changed_.wait(lock, [&] { return queue_.empty() && std::ranges::all_of(running_, own); });
+  }
+
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      changed_.wait(lock, [&] { return !queue_.empty() || stopping_; });
+      --idle_;
+      if (queue_.empty()) return;
+      const std::shared_ptr<Job> job = std::move(queue_.front());
+      queue_.pop_front();
+      run(job, lock);
+    }
+  }
+
+  void run(const std::shared_ptr<Job>& job, std::unique_lock<std::mutex>& lock) {
+    job->taken_ = true;
+    running_.push_back({job, std::this_thread::get_id()});
+    lock.unlock();
+    job->run();
+    lock.lock();
+    running_.erase(std::ranges::find(running_, job, &Running::job));
+    idle_changed_.notify_all();
+  }
+
+  struct Running {
+    std::shared_ptr<Job> job;
+    std::thread::id thread;
+  };
+
+  const size_t most_threads_;
+  std::mutex mutex_;
+  std::condition_variable changed_;       // for threads: there is a job, or no more will come
+  std::condition_variable idle_changed_;  // for those who wait for all jobs
+  std::deque<std::shared_ptr<Job>> queue_;
+  std::vector<Running> running_;
+  std::vector<std::thread> threads_;
+  size_t idle_ = 0;
+  bool stopping_ = false, closed_ = false;
+};
+
+namespace {
+
+// All runners of the process. Never destroyed: threads may outlive static objects.
+struct Runners {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Runner::Core>> cores;
+  bool closed = false;
+
+  static Runners& all() {
+    static auto* const runners = [] {
+      std::atexit([] { all().close(); });
+      return new Runners;
+    }();
+    return *runners;
+  }
+  void add(const std::shared_ptr<Runner::Core>& core) {
+    {
+      const std::lock_guard lock(mutex);
+      std::erase_if(cores, [](const auto& c) { return c.expired(); });
+      cores.push_back(core);
+      if (!closed) return;
+    }
+    core->close();
+  }
+  void close() {
+    std::vector<std::weak_ptr<Runner::Core>> open;
+    {
+      const std::lock_guard lock(mutex);
+      closed = true;
+      open.swap(cores);
+    }
+    for (const auto& weak : open)
+      if (const auto core = weak.lock()) core->close();
+  }
+};
+
+}  // namespace
+
+Runner::Runner(int most_threads) : core_(std::make_shared<Core>(most_threads)) { Runners::all().add(core_); }
+
+Runner::~Runner() { core_->finish(); }
+
+void Runner::close_all() { Runners::all().close(); }
+
+Status Runner::start(std::shared_ptr<Job> job) { return core_->start(std::move(job)); }
+
+void Runner::help(Core& core, const std::shared_ptr<Job>& job) { core.help(job); }
+
+}  // namespace forethought
