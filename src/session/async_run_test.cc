@@ -186,24 +186,26 @@ TEST(AsyncRun, ACallbackMayDropTheSessionAndStartRuns) {
   EXPECT_FALSE(session);
 }
 
-// Threads start with the first run, so a process may fork before it.
-TEST(AsyncRun, ForkBeforeUseAndExitWithRunsUnderWay) {
-  const pid_t child = fork();
-  if (child == 0) {
-    Session* const session = session_of(kEndless).release();  // nobody destroys it
-    if (!session) _exit(3);
-    for (int i = 0; i < 6; ++i) {
-      AsyncRequest request;
-      request.feeds.emplace_back("x", random_floats({4}, 1));
-      if (!session->run_async(std::move(request), [](AsyncRun) { _exit(4); }).ok()) _exit(5);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    std::exit(17);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), 17);
+// Threads start with the first run, so a process may fork before it. A session that nobody destroys is no trouble.
+TEST(AsyncRunDeathTest, ForkBeforeUseAndExitWithRunsUnderWay) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        if (const pid_t child = fork(); child != 0) {
+          int status = 0;
+          waitpid(child, &status, 0);
+          _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+        }
+        Session* const session = session_of(kEndless).release();
+        for (int i = 0; i < 6; ++i) {
+          AsyncRequest request;
+          request.feeds.emplace_back("x", random_floats({4}, 1));
+          if (!session->run_async(std::move(request), [](AsyncRun) { _exit(4); }).ok()) _exit(5);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        std::exit(17);
+      },
+      testing::ExitedWithCode(17), "");
 }
 
 }  // namespace

@@ -2,10 +2,9 @@
 #include "threading/runner.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -75,28 +74,26 @@ TEST(Runner, AJobMayEndItsRunner) {
   EXPECT_EQ(others.load(), 5);
 }
 
-// The child's exit has to tell the jobs, which never end by themselves, and to get by without those that never began.
-TEST(Runner, ExitWithJobsUnderWay) {
-  const pid_t child = fork();
-  if (child == 0) {
-    static std::atomic<bool> hurry{false};
-    static Runner runner(2);
-    static std::atomic<int> begun{0};
-    for (int i = 0; i < 5; ++i) {
-      static_cast<void>(runner.start(std::make_shared<LambdaJob>(
-          [] {
-            ++begun;
-            while (!hurry) std::this_thread::yield();
-          },
-          [] { hurry = true; })));
-    }
-    while (begun < 2) std::this_thread::yield();
-    std::exit(17);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), 17);
+// The exit has to tell the jobs, which never end by themselves, and to get by without those that never began.
+TEST(RunnerDeathTest, ExitWithJobsUnderWay) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        static std::atomic<bool> hurry{false};
+        static Runner runner(2);
+        static std::atomic<int> begun{0};
+        for (int i = 0; i < 5; ++i) {
+          static_cast<void>(runner.start(std::make_shared<LambdaJob>(
+              [] {
+                ++begun;
+                while (!hurry) std::this_thread::yield();
+              },
+              [] { hurry = true; })));
+        }
+        while (begun < 2) std::this_thread::yield();
+        std::exit(17);
+      },
+      testing::ExitedWithCode(17), "");
 }
 
 }  // namespace
