@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMMAND = pathlib.Path(os.environ.get("FORETHOUGHT_BUILD", ROOT / "build" / "release")) / "tools" / "forethought"
-SUBCOMMANDS = ("run", "info", "dump", "plan", "stages", "check", "bench")
+SUBCOMMANDS = ("run", "info", "dump", "plan", "trace", "stages", "check", "bench")
 STAGES = ("import", "infer", "basic", "partition", "extended", "layout")
 OK, DIFFERENT, USAGE, BAD_INPUT, RUN_FAILED = range(5)
 
@@ -312,6 +312,8 @@ WRONG_USE = [
     (["plan", "{model}", "--dim", "N=1", "--node", "/conv", "--value", "y"], "--value"),
     (["plan", "{model}", "--dim", "N=1", "--html", "p.html", "--json"], "--json"),
     (["plan", "{model}", "--dim", "N=1", "--html", "p.html", "--value", "y"], "--value"),
+    (["trace", "{model}", "--dim", "N=1"], "--output"), (["trace", "{model}", "-o", "t.json"], "--shape x="),
+    (["trace", "{model}", "--dim", "N=1", "-o", "t.json", "--runs", "0"], "--runs"),
     (["bench", "{model}", "--runs", "-1"], "--runs"), (["check"], "folders"), (["check", ".", "--rtol", "-1"], "--rtol"),
 ]
 
@@ -332,6 +334,7 @@ WRONG_FILES = [
     (["dump", "{model}", "--onnx", "/dev/null/x.onnx"], "/dev/null/x.onnx"),
     (["plan", "{model}", "--dim", "N=1", "--html", "/dev/null/x.html"], "/dev/null/x.html"),
     (["plan", "{model}", "--dim", "N=1", "--html", "/dev/full"], "/dev/full"),
+    (["trace", "{model}", "--dim", "N=1", "-o", "/dev/full"], "/dev/full"),
 ]
 
 

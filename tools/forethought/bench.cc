@@ -62,13 +62,9 @@ int run(const BenchArguments& a) {
   Session& s = **loaded;
   auto dims = input_dims(a.model, s.inputs());
   if (!dims.ok()) return fail(dims.status(), kUsage);
-  std::vector<Value> inputs(s.inputs().size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (s.inputs()[i].has_default) continue;
-    auto v = random_value(s.inputs()[i], (*dims)[i], i);
-    if (!v.ok()) return fail(v.status(), kBadInput);
-    inputs[i] = std::move(*v);
-  }
+  auto made = random_inputs(s, *dims);
+  if (!made.ok()) return fail(made.status(), kBadInput);
+  const std::vector<Value>& inputs = *made;
   std::vector<double> times;
   auto once = [&]() -> Status {
     std::vector<Value> outputs(s.outputs().size());

@@ -218,6 +218,15 @@ StatusOr<Value> random_value(const NodeArg& input, const Dims& dims, uint64_t se
   return Value(std::move(t));
 }
 
+StatusOr<std::vector<Value>> random_inputs(const Session& session, const std::vector<Dims>& dims) {
+  std::vector<Value> values(session.inputs().size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (session.inputs()[i].has_default) continue;
+    ASSIGN_OR_RETURN(values[i], random_value(session.inputs()[i], dims[i], i));
+  }
+  return values;
+}
+
 int fail(const Status& status, ExitCode code) {
   progress("");
   fmt::print(stderr, "forethought: {}\n", std::string(status.message()));

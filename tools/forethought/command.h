@@ -50,6 +50,8 @@ StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vecto
                                        const std::map<size_t, std::string>& files = {});
 // Random values: floats normal, integers 0 to 9, bools; the same for the same seed.
 StatusOr<Value> random_value(const NodeArg& input, const Dims& dims, uint64_t seed);
+// One for each input, seeded by its position; none where the input has a default.
+StatusOr<std::vector<Value>> random_inputs(const Session& session, const std::vector<Dims>& dims);
 
 StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form);  // NAME=…
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);  // "; did you mean 'x'?" or ""
@@ -64,6 +66,7 @@ void add_run(CLI::App& app, int* code);
 void add_info(CLI::App& app, int* code);
 void add_dump(CLI::App& app, int* code);
 void add_plan(CLI::App& app, int* code);
+void add_trace(CLI::App& app, int* code);
 void add_stages(CLI::App& app, int* code);
 void add_check(CLI::App& app, int* code);
 void add_bench(CLI::App& app, int* code);

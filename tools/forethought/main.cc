@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   add_info(app, &code);
   add_dump(app, &code);
   add_plan(app, &code);
+  add_trace(app, &code);
   add_stages(app, &code);
   add_check(app, &code);
   add_bench(app, &code);
