@@ -70,6 +70,9 @@ class Runner {
       for (auto& [attribute, body] : graph_.node(NodeId{i}).bodies)
         RETURN_IF_ERROR(Runner(*body, shared_, absl::StrCat(place(NodeId{i}), "/", attribute, "/")).run());
     }
+#ifdef FORETHOUGHT_DEBUG_CHECKS
+    RETURN_IF_ERROR(with_context(validate(graph_), "after the last rewrite"));
+#endif
     return absl::OkStatus();
   }
 
@@ -124,11 +127,14 @@ class Runner {
     for (ValueId v : edit.changed()) push_readers(v, shared_.reach);
     refresh(edit.sharper());
     if (!graph_.node(id).removed) push(id);
-#ifdef FORETHOUGHT_DEBUG_CHECKS
-    RETURN_IF_ERROR(with_context(validate(graph_), absl::StrCat("after ", rule.name, " at ", where)));
-#else
     for (NodeId made : edit.made())
       RETURN_IF_ERROR(with_context(edit.check(made), absl::StrCat("after ", rule.name, " at ", where)));
+#ifdef FORETHOUGHT_DEBUG_CHECKS
+    // The whole graph after each rewrite; of a large one now and then, or the time would grow with its square.
+    if (++unchecked_ * kCheckedEachTime > graph_.node_capacity()) {
+      unchecked_ = 0;
+      RETURN_IF_ERROR(with_context(validate(graph_), absl::StrCat("after ", rule.name, " at ", where)));
+    }
 #endif
     return true;
   }
@@ -166,6 +172,10 @@ class Runner {
   std::deque<NodeId> queue_;
   std::vector<bool> queued_;
   size_t refreshes_ = 0;
+#ifdef FORETHOUGHT_DEBUG_CHECKS
+  static constexpr size_t kCheckedEachTime = 512;  // nodes of a graph that is validated after each rewrite
+  size_t unchecked_ = 0;                           // rewrites since the last whole validation
+#endif
 };
 
 }  // namespace
