@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "plan/exact.h"
 #include "plan/placer.h"
 #include "plan/search.h"
 
@@ -14,16 +15,18 @@ namespace {
 // Pairs of conflicting items worth listing: at load for the search, in a re-plan for fast placing.
 int64_t most_pairs(size_t n, Effort effort) {
   constexpr int64_t kAtLoad = 4'000'000;
-  return effort == Effort::load ? kAtLoad : Placer::kDense * static_cast<int64_t>(n);
+  return effort != Effort::replan ? kAtLoad : Placer::kDense * static_cast<int64_t>(n);
 }
 
-// What may be spent, in the units of Placer::work(): about 200 ms at most at load, less for small problems, and a
-// fraction of a microsecond an item in a re-plan. The plain rules are tried in any case.
+// What may be spent on orders and on climbing, in the units of Placer::work(): about 200 ms at most at load, less for
+// small problems, and a fraction of a microsecond an item in a re-plan. The plain rules are tried in any case.
 int64_t work_for(size_t n, Effort effort) {
   constexpr int64_t kAtLoad = 50'000'000, kAnItemAtLoad = 200'000, kAnItemAtReplan = 200;
   const int64_t items = static_cast<int64_t>(n);
-  return effort == Effort::load ? std::min(kAtLoad, kAnItemAtLoad * items) : kAnItemAtReplan * items;
+  return effort != Effort::replan ? std::min(kAtLoad, kAnItemAtLoad * items) : kAnItemAtReplan * items;
 }
+constexpr int64_t kExactWork = 4'000'000'000;  // for Effort::exact, in the same units
+constexpr int64_t kExactShareAtLoad = 5;       // one part in so many of the work at load
 
 template <typename Key>
 std::vector<int32_t> order_by(size_t n, Key key) {
@@ -88,6 +91,7 @@ class Packer {
   Packer(const PackProblem& p, Effort effort)
       : p_(p),
         n_(p.items.size()),
+        effort_(effort),
         placer_(p, most_pairs(n_, effort)),
         end_of_work_(work_for(n_, effort)),
         offsets_(n_) {
@@ -98,14 +102,20 @@ class Packer {
     plain_rules();
     if (!finished()) more_orders();
     if (!finished() && placer_.has_conflicts()) both_ends();
+    if (effort_ == Effort::replan || at_bound()) return std::move(best_);
+    const int64_t at_load = (end_of_work_ - placer_.work()) / kExactShareAtLoad;
+    placer_.count(fit_exactly(p_.lower_bound, effort_ == Effort::exact ? kExactWork / 2 : at_load).work);
+    if (effort_ == Effort::exact) end_of_work_ = placer_.work() + work_for(n_, Effort::load);
     if (!finished() && placer_.has_conflicts()) search(p_, placer_, std::move(starts_), end_of_work_, best_);
+    if (effort_ == Effort::exact) narrow();
     return std::move(best_);
   }
 
  private:
   using Keys = std::pair<int64_t, int64_t>;
 
-  bool finished() const { return best_.height <= p_.lower_bound || placer_.work() >= end_of_work_; }
+  bool at_bound() const { return best_.height <= p_.lower_bound; }
+  bool finished() const { return at_bound() || placer_.work() >= end_of_work_; }
   int64_t span(int32_t i) const { return int64_t{p_.items[i].last} - p_.items[i].first + 1; }
 
   // Returns whether to stop trying.
@@ -157,10 +167,30 @@ class Packer {
     }
   }
 
+  ExactAnswer fit_exactly(int64_t capacity, int64_t work) {
+    ExactAnswer answer = pack_exactly(p_, capacity, work);
+    if (answer.verdict != Verdict::found) return answer;
+    best_.offsets = answer.offsets;
+    best_.height = 0;
+    for (size_t i = 0; i < n_; ++i) best_.height = std::max(best_.height, best_.offsets[i] + p_.items[i].size);
+    return answer;
+  }
+
+  // Halves the distance to the lower bound as often as the work allows.
+  void narrow() {
+    constexpr int kHalvings = 8;
+    int64_t below = p_.lower_bound;  // not reached
+    for (int i = 0; i < kHalvings && best_.height - below > 1; ++i) {
+      const int64_t middle = below + (best_.height - below) / 2;
+      if (fit_exactly(middle, kExactWork / 2 / kHalvings).verdict != Verdict::found) below = middle;
+    }
+  }
+
   const PackProblem& p_;
   const size_t n_;
+  const Effort effort_;
   Placer placer_;
-  const int64_t end_of_work_;
+  int64_t end_of_work_;
   std::vector<int64_t> offsets_;
   std::vector<int32_t> by_birth_;
   std::vector<SearchStart> starts_;

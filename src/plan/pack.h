@@ -38,7 +38,7 @@ struct Packing {
   int64_t height = 0;
 };
 
-// Effort::replan or Effort::load. Never higher than largest-first, best-fit in order of birth, or slot sharing.
+// Any effort but off. Never higher than largest-first, best-fit in order of birth, or slot sharing.
 Packing pack(const PackProblem& problem, Effort effort);
 
 }  // namespace forethought::planning
