@@ -115,7 +115,6 @@ TEST(Exact, SaysWhatItCannotDo) {
   EXPECT_EQ(pack_exactly(p, INT64_MAX / 2, 1000).verdict, Verdict::gave_up);
 }
 
-// One item more to place low than its lower neighbours allow: the height that remains is what the bisection finds.
 TEST(Exact, EffortNeverLosesToLoad) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const PackProblem p = problem_of(random_intervals(seed));

@@ -12,7 +12,9 @@
 namespace forethought {
 
 enum class OptimizationLevel : int { disabled = 0, basic = 1, extended = 2, all = 99 };  // onnxruntime's numbers
-enum class PlanMode { packed, off };
+// packed: one slab at planned offsets. exact: the same, and where the quick orders leave a gap at load, a complete
+// search of a few seconds at most (Effort::exact). off: a buffer of its own for each value.
+enum class PlanMode { packed, exact, off };
 
 struct ProviderSpec {
   std::string name;

@@ -94,7 +94,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
 #else
   shared.validate = options.validate_plans || knob_bool(Knob::kValidate);
 #endif
-  shared.packed = options.plan == PlanMode::packed && knob_string(Knob::kPlan) != "off";
+  shared.packed = options.plan != PlanMode::off && knob_string(Knob::kPlan) != "off";
+  shared.exact = options.plan == PlanMode::exact || knob_string(Knob::kPlan) == "exact";
   shared.share = options.share;
   shared.capacity = static_cast<size_t>(std::max(1, options.plan_cache_capacity));
   shared.instances = s->instances_.get();

@@ -66,7 +66,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   RETURN_IF_ERROR(infer_facts(*graph_.view, facts));
   CompileOptions o;
   o.workers = shared_.workers;
-  o.effort = shared_.packed ? effort : Effort::off;
+  o.effort = !shared_.packed ? Effort::off : shared_.exact && effort == Effort::load ? Effort::exact : effort;
   o.validate = shared_.validate;
   o.share = shared_.share;
   o.cache = shared_.instances;

@@ -23,6 +23,7 @@ class GraphSource final : public BodySource, public StepResolver {
     int workers = 1;
     bool validate = false;
     bool packed = true;    // false: a buffer for each value
+    bool exact = false;    // plans made at load may take the complete search
     bool share = true;     // see CompileOptions
     size_t capacity = 32;  // programs kept
     InstanceCache* instances = nullptr;

@@ -97,8 +97,10 @@ void add_session_options(CLI::App& c, ModelArguments* a) {
       ->capture_default_str();
   c.add_option("--threads", a->threads, "Threads of a run, the caller's included; 0: one for each allowed core")
       ->check(CLI::Range(0, 256));
-  c.add_option("--plan-mode", a->plan, "packed: one slab at planned offsets; off: a buffer for each value")
-      ->check(CLI::IsMember({"packed", "off"}))
+  c.add_option(
+       "--plan-mode", a->plan,
+       "packed: one slab at planned offsets; exact: with a complete search at load; off: a buffer for each value")
+      ->check(CLI::IsMember({"packed", "exact", "off"}))
       ->capture_default_str();
   add_repeated(c, "--provider", &a->providers, "An execution provider, in order of priority; the CPU takes the rest");
   c.add_flag("--allow-fallback", a->allow_fallback, "A provider that cannot load is a warning instead of an error");
@@ -120,7 +122,7 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
   for (const auto& [name, level] : kLevels)
     if (a.level == name) o.optimization_level = level;
   o.intra_op_threads = a.threads;
-  o.plan = a.plan == "off" ? PlanMode::off : PlanMode::packed;
+  o.plan = a.plan == "off" ? PlanMode::off : a.plan == "exact" ? PlanMode::exact : PlanMode::packed;
   register_cpu_provider();
   const std::vector<std::string> known = ProviderRegistry::global().names();
   for (const std::string& p : a.providers) {
