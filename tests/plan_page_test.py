@@ -381,6 +381,28 @@ def test_everything_that_takes_keys_has_a_name(browser, net):
     assert [n["role"] for n in taking if not n.get("ignored") and not n.get("name", {}).get("value")] == []
 
 
+# --- notebooks
+
+
+def test_notebooks_show_the_page_in_a_frame(browser, net, tmp_path):
+    """What a notebook puts into its output area: the page, closed in a frame that may run scripts and nothing else."""
+    forethought = pytest.importorskip("forethought")
+    from onnx import TensorProto, helper, save
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy"]
+    save(helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:]),
+                           ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "a&b.onnx")
+    plan = forethought.InferenceSession(tmp_path / "a&b.onnx").memory_plan()
+    (tmp_path / "cell.html").write_text(f"<!doctype html><title>cell</title><link rel=icon href='data:,'>{plan._repr_html_()}")
+    browser.get((tmp_path / "cell.html").as_uri())
+    frame = browser.find_element("tag name", "iframe")
+    assert frame.get_attribute("sandbox") == "allow-scripts" and frame.get_attribute("title") == "a&b.onnx"
+    browser.switch_to.frame(frame)
+    assert browser.find_element("tag name", "h1").text == "a&b.onnx"
+    assert json.loads(browser.execute_script("return document.getElementById('plan').textContent")) == dict(plan)
+    assert browser.execute_script("return plots.length") > 0
+    browser.switch_to.default_content()
+
+
 # --- hostile names, bodies
 
 

@@ -10,6 +10,7 @@ from forethought._errors import (DeviceReset, EngineError, EPFail, Fail, Foretho
                                  ModelRequiresCompilation, NoModel, NoSuchFile, NotFound, NotImplemented,  # noqa: A004
                                  RuntimeException)
 from forethought._options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
+from forethought._plan import MemoryPlan
 from forethought._session import InferenceSession, ModelMetadata, NodeArg, get_available_providers
 from forethought._values import IOBinding, OrtDevice, OrtValue
 

@@ -10,6 +10,7 @@ import warnings
 from forethought import _core
 from forethought._errors import InvalidArgument
 from forethought._options import RunOptions, SessionOptions
+from forethought._plan import MemoryPlan
 from forethought._values import IOBinding, OrtValue
 
 _PROVIDERS = ["CPUExecutionProvider"]
@@ -102,8 +103,10 @@ class InferenceSession:
         options.disabled_rewrites = list(kwargs.get("disabled_optimizers") or [])
         if isinstance(path_or_bytes, (str, os.PathLike)):
             self._core = _core.load_path(os.fspath(path_or_bytes), options)
+            self._title = os.path.basename(os.fspath(path_or_bytes))
         else:
             self._core = _core.load_bytes(bytes(path_or_bytes), options)
+            self._title = self._core.metadata()["graph_name"] or "model"
         self._provider_options = {name: dict(pairs).get(name, {}) for name in self._core.providers()}
         args = self._core.inputs()
         self._inputs = [NodeArg(*a[:3]) for a in args if not a[3]]
@@ -236,9 +239,9 @@ class InferenceSession:
             raise InvalidArgument(f"the model has no input {', '.join(map(repr, given))}")
         return shapes
 
-    def plan(self, input_shapes=None) -> dict:
+    def memory_plan(self, input_shapes=None) -> MemoryPlan:
         """The memory plan for {name: shape}; where the model declares numbers, they need not be given."""
-        return json.loads(self._core.plan(self._shapes(input_shapes), True))
+        return MemoryPlan(json.loads(self._core.plan(self._shapes(input_shapes), True)), self._title)
 
     def plan_text(self, input_shapes=None) -> str:
         """The memory plan as text for people."""

@@ -16,7 +16,7 @@
 #include "errors.h"
 #include "exec/profile.h"
 #include "interrupt.h"
-#include "plan/report.h"
+#include "session/plan_report.h"
 #include "session/session.h"
 #include "values.h"
 
@@ -246,7 +246,8 @@ std::string plan(const PythonSession& self, const std::vector<std::vector<int64_
     compiled = self.session->plan_for(dims);
   }
   const auto program = check(std::move(compiled), During::run);
-  return json ? to_json(program->problem, program->plan) : to_text(program->problem, program->plan);
+  const PreparedGraph& graph = self.session->prepared();
+  return json ? plan_json(graph, *program) : plan_text(graph, *program);
 }
 
 // (name, step, depth, begin and end in ns of the steady clock, thread) of the steps that ran since the last call.
@@ -304,6 +305,7 @@ void bind_session(nb::module_& m) {
       .def("take_profile", &take_profile);
   m.def("load_path", &load_path);
   m.def("load_bytes", &load_bytes);
+  m.def("plan_page", [](const std::string& title, const std::string& json) { return plan_page(title, json); });
 }
 
 }  // namespace

@@ -260,11 +260,12 @@ def test_profile_has_an_event_for_each_step(tmp_path: pathlib.Path):
 def test_what_the_runtime_decided(add):
     facts = add.summary()
     assert facts["nodes_in_file"] == 1 and facts["load_ms"] > 0
-    plan = add.plan({"x": [2, 3], "y": [2, 3]})
-    assert plan["lower_bound"] <= plan["peak"]
+    plan = add.memory_plan({"x": [2, 3], "y": [2, 3]})
+    assert plan["lower_bound"] <= plan["peak"] and plan["kernels"][0]["kernel"] and plan["steps"][0]["name"]
+    assert {v["name"]: v["dims"] for v in plan["values"]}["x"] == [2, 3]
     assert "step #0" in add.plan_text({"x": [2, 3], "y": [2, 3]})
     with pytest.raises(ft.InvalidArgument, match="not fixed"):
-        add.plan()
+        add.memory_plan()
     decided = add.stages()
     assert [s["stage"] for s in decided["stages"]][0] == "import"
     assert [p["provider"] for p in decided["placements"]] == ["CPUExecutionProvider"]
