@@ -12,7 +12,7 @@ from forethought._errors import (DeviceReset, EngineError, EPFail, Fail, Foretho
 from forethought._options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
 from forethought._plan import MemoryPlan
 from forethought._session import InferenceSession, ModelMetadata, NodeArg, get_available_providers
-from forethought._values import IOBinding, OrtDevice, OrtValue
+from forethought._values import IOBinding, OrtDevice, OrtValue, SessionIOBinding
 
 __version__ = _core.version
 

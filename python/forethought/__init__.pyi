@@ -181,8 +181,27 @@ class IOBinding:
     def synchronize_outputs(self) -> None: ...
     def get_outputs(self) -> list[OrtValue]: ...
     def copy_outputs_to_cpu(self) -> list[_Output]: ...
+    def donate(self, output: str, input: str) -> None: ...
     def clear_binding_inputs(self) -> None: ...
     def clear_binding_outputs(self) -> None: ...
+
+class SessionIOBinding(IOBinding):
+    def bind_input(  # type: ignore[override]
+        self,
+        name: str,
+        array_or_device: npt.ArrayLike | OrtDevice,
+        element_type: _ElementType | None = ...,
+        shape: Sequence[int] | None = ...,
+        buffer_ptr: int | None = ...,
+    ) -> None: ...
+    def bind_output(  # type: ignore[override]
+        self,
+        name: str,
+        device: OrtDevice,
+        element_type: _ElementType | None = ...,
+        shape: Sequence[int] | None = ...,
+        buffer_ptr: int | None = ...,
+    ) -> None: ...
 
 class InferenceSession:
     def __init__(

@@ -3,7 +3,6 @@ import collections.abc
 import copy
 import json
 import os
-import threading
 import time
 import warnings
 
@@ -176,17 +175,14 @@ class InferenceSession:
         return [OrtValue(h) for h in self._core.run_values(output_names or (), feed, [], self._cancel(run_options))]
 
     def run_async(self, output_names, input_feed, callback, user_data, run_options=None) -> None:
-        """Runs on a thread of its own, then calls callback(results, user_data, error): error is "" if all went well."""
+        """Runs on a thread of the session's, which then calls callback(results, user_data, error): "" if all went well.
+
+        The feed is taken before this returns; arrays that are read where they are must not change until the callback.
+        An exception of the callback is shown by sys.unraisablehook. RunOptions.terminate cancels the run.
+        """
         self._check_feed(input_feed)
-
-        def work():
-            try:
-                results, error = self.run(output_names, input_feed, run_options), ""
-            except Exception as e:  # noqa: BLE001 (whatever it is goes to the callback)
-                results, error = [], str(e)
-            callback(results, user_data, error)
-
-        threading.Thread(target=work, daemon=True).start()
+        feed = {k: v._held if isinstance(v, OrtValue) else v for k, v in input_feed.items()}
+        self._core.run_async(output_names or (), feed, callback, user_data, self._cancel(run_options))
 
     def io_binding(self) -> IOBinding:
         """An empty binding of this session."""

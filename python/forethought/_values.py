@@ -163,6 +163,9 @@ class IOBinding:
         self._inputs: dict[str, object] = {}
         self._outputs: dict[str, object] = {}
         self._results: list[OrtValue] = []
+        self._donations: dict[str, str] = {}  # output → input
+        self._rebound: set[str] = set()  # inputs that were bound after the last run: the next reads that
+        self._turning = False  # the results are to be donated before the next run
 
     def _check_name(self, name: str, args) -> None:
         if name not in {a.name for a in args}:
@@ -179,12 +182,16 @@ class IOBinding:
         """Binds memory at an address, which the caller keeps."""
         _check_device(device_type, device_id)
         self._check_input(name)
-        self._inputs[name] = _core.value_at(buffer_ptr, list(shape), _element_type(element_type))
+        self._bind_input(name, _core.value_at(buffer_ptr, list(shape), _element_type(element_type)))
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Binds a value."""
         self._check_input(name)
-        self._inputs[name] = ortvalue._held
+        self._bind_input(name, ortvalue._held)
+
+    def _bind_input(self, name: str, held) -> None:
+        self._inputs[name] = held
+        self._rebound.add(name)
 
     def bind_output(self, name, device_type="cpu", device_id=0, element_type=None, shape=None, buffer_ptr=None) -> None:
         """Asks for an output: in memory at an address that the caller keeps, or in memory of the session."""
@@ -216,6 +223,33 @@ class IOBinding:
         """The results of the last run as arrays."""
         return [value.numpy() for value in self._results]
 
+    def donate(self, output: str, input: str) -> None:  # noqa: A002 (as in C++)
+        """From the next run on, each run's input is what the run before gave as output, with no copy. Ours.
+
+        The first run takes what is bound to the input. If the output is bound to memory, the two change places between
+        runs; else the memory of a state that was read goes back before the run after.
+        """
+        self._check_name(output, self._session.get_outputs())
+        self._check_input(input)
+        for o, i in self._donations.items():
+            if o == output or i == input:
+                raise InvalidArgument(f"output '{o}' is given to input '{i}' already; one output goes to one input")
+        if output not in self._outputs:
+            raise InvalidArgument(f"output '{output}' is not bound: call bind_output for it first")
+        self._donations[output] = input
+
+    def _turn(self) -> None:
+        """Makes outputs of the last run inputs."""
+        results = dict(zip(self._outputs, self._results)) if self._turning else {}
+        for output, into in self._donations.items():
+            if output not in results or into in self._rebound:
+                continue
+            if self._outputs[output] is not None:
+                self._outputs[output] = self._inputs[into]
+            self._inputs[into] = results[output]._held
+        self._rebound.clear()
+        self._turning = False
+
     def clear_binding_inputs(self) -> None:
         """Forgets all inputs."""
         self._inputs.clear()
@@ -223,10 +257,29 @@ class IOBinding:
     def clear_binding_outputs(self) -> None:
         """Forgets all outputs."""
         self._outputs.clear()
+        self._donations.clear()
         self._results = []
 
     def _run(self, core, cancel) -> None:
         if not self._outputs:
             raise InvalidArgument("no output is bound: call bind_output for those that are wanted")
+        self._turn()
+        self._results = []  # their memory serves this run, unless somebody holds it
         held = core.run_values(list(self._outputs), self._inputs, list(self._outputs.values()), cancel)
         self._results = [OrtValue(h) for h in held]
+        self._turning = True
+
+
+class SessionIOBinding(IOBinding):
+    """The form of onnxruntime's core: devices are OrtDevice, and bind_input takes an array, too."""
+
+    def bind_input(self, name, array_or_device, element_type=None, shape=None, buffer_ptr=None) -> None:
+        """Binds an array; or memory of a device at an address, which the caller keeps."""
+        if isinstance(array_or_device, OrtDevice):
+            super().bind_input(name, "cpu", 0, element_type, shape, buffer_ptr)
+        else:
+            self.bind_cpu_input(name, array_or_device)
+
+    def bind_output(self, name, device, element_type=None, shape=None, buffer_ptr=None) -> None:
+        """Asks for an output in memory of the session, or at an address that the caller keeps."""
+        super().bind_output(name, "cpu", 0, element_type, shape, buffer_ptr)

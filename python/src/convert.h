@@ -20,6 +20,15 @@ struct HeldValue {
   int64_t copied_bytes = 0;  // of the memory it was made from, which it does not share then
 };
 
+// Whether other threads than the main one may still take the interpreter's lock.
+inline bool interpreter_runs() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsInitialized() && !Py_IsFinalizing();
+#else
+  return Py_IsInitialized() && !_Py_IsFinalizing();
+#endif
+}
+
 // Keeps a Python object for the core, which may drop it on any thread.
 struct PythonOwner {
   PyObject* object;
@@ -27,7 +36,7 @@ struct PythonOwner {
   PythonOwner(PythonOwner&& o) noexcept : object(std::exchange(o.object, nullptr)) {}
   PythonOwner& operator=(PythonOwner&&) = delete;
   ~PythonOwner() {
-    if (!object || !Py_IsInitialized()) return;
+    if (!object || !interpreter_runs()) return;
     nb::gil_scoped_acquire lock;
     Py_DECREF(object);
   }

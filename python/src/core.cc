@@ -108,6 +108,54 @@ nb::list run_values(PythonSession& self, nb::handle names, nb::dict inputs, nb::
   return out;
 }
 
+// What a run behind the caller's back keeps, and whom it tells when it is over.
+struct AsyncCall {
+  std::vector<PythonOwner> keep;  // the session, and arrays that are read where they are
+  PythonOwner callback, user_data;
+};
+
+void tell(const AsyncCall& call, AsyncRun run) {
+  if (!interpreter_runs()) return;
+  nb::gil_scoped_acquire lock;
+  const nb::handle callback(call.callback.object);
+  try {
+    const Status status = run.wait();
+    nb::list results;
+    for (const Value& v : run.outputs())
+      if (status.ok()) results.append(to_python(v));
+    callback(results, nb::handle(call.user_data.object), nb::str(status.message().data(), status.message().size()));
+  } catch (nb::python_error& e) {
+    e.restore();
+    PyErr_WriteUnraisable(callback.ptr());
+  }
+}
+
+void run_async(nb::handle session, nb::handle names, nb::dict inputs, nb::handle callback, nb::handle user_data,
+               const CancelFlag* cancel) {
+  auto& self = nb::cast<PythonSession&>(session);
+  auto call = std::make_shared<AsyncCall>(AsyncCall{{}, PythonOwner(callback), PythonOwner(user_data)});
+  call->keep.emplace_back(session);
+  AsyncRequest request;
+  request.options = {
+      cancel ? *cancel : CancelFlag::never(), {}, self.session->options().profiling ? &self.profile : nullptr};
+  for (nb::handle name : names) request.output_names.emplace_back(view_of(name));
+  Feeding feeding;
+  for (auto [name, object] : inputs) {
+    const std::string_view text = view_of(name);
+    request.feeds.emplace_back(text, from_python(object, type_of_input(*self.session, text), &feeding));
+  }
+  for (const nb::object& array : feeding.keep) call->keep.emplace_back(array);
+  self.input_copies += feeding.copies;
+  self.input_copied_bytes += feeding.copied_bytes;
+  Status started;
+  {
+    nb::gil_scoped_release release;
+    started =
+        self.session->run_async(std::move(request), [call](AsyncRun run) { tell(*call, std::move(run)); }).status();
+  }
+  check(started, During::run);
+}
+
 // The caller (Python) owns it.
 PythonSession* finish_load(StatusOr<std::unique_ptr<Session>> loaded) {
   auto self = std::make_unique<PythonSession>();
@@ -295,6 +343,8 @@ void bind_session(nb::module_& m) {
   nb::class_<PythonSession>(m, "Session", "A model that is ready to run.")
       .def("run", &run, nb::arg("names"), nb::arg("inputs"), nb::arg("cancel").none())
       .def("run_values", &run_values, nb::arg("names"), nb::arg("inputs"), nb::arg("bound"), nb::arg("cancel").none())
+      .def("run_async", &run_async, nb::arg("names"), nb::arg("inputs"), nb::arg("callback"),
+           nb::arg("user_data").none(), nb::arg("cancel").none())
       .def("inputs", [](const PythonSession& s) { return describe(s.session->inputs()); })
       .def("outputs", [](const PythonSession& s) { return describe(s.session->outputs()); })
       .def("providers", [](const PythonSession& s) { return s.session->providers(); })

@@ -128,3 +128,44 @@ def test_other_threads_go_on_during_a_run():
     options.terminate = True
     thread.join(timeout=60)
     assert not thread.is_alive() and len(errors) == 1 and "cancelled" in errors[0]
+
+
+def test_check33_a_run_behind_the_back_keeps_its_session_and_feed():
+    done = threading.Event()
+    got = []
+
+    def callback(results, user_data, error):
+        got.append((results, user_data, error))
+        done.set()
+
+    x = np.arange(640, dtype=np.float32).reshape(10, 64)
+    want = expected(x)
+    session = ft.InferenceSession(CHAIN)
+    same = session.run(None, {"x": x})
+    session.run_async(None, {"x": x}, callback, {"mine": 1})
+    del session, x
+    gc.collect()
+    assert done.wait(60)
+    results, user_data, error = got.pop()
+    assert user_data == {"mine": 1} and error == ""
+    for a, b, w in zip(results, same, want):
+        assert a.tobytes() == b.tobytes() and np.array_equal(a, w)
+
+
+def test_many_runs_behind_the_back():
+    session = ft.InferenceSession(CHAIN)
+    left, wrong, done = [200], [], threading.Event()
+    lock = threading.Lock()
+
+    def callback(results, x, error):
+        if error or not np.array_equal(results[1], expected(x)[1]):
+            wrong.append(error)
+        with lock:
+            left[0] -= 1
+            if left[0] == 0:
+                done.set()
+
+    for k in range(left[0]):
+        x = np.full((1 + k % 5, 64), k, np.float32)
+        session.run_async(["c", "b"], {"x": x}, callback, x)
+    assert done.wait(60) and not wrong

@@ -1,4 +1,6 @@
 """The same calls on this package and on onnxruntime's, side by side: results, kinds of errors, descriptions."""
+import threading
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -217,6 +219,23 @@ def test_bindings(prepare):
         assert isinstance(e, (RuntimeError, ValueError))
         return
     assert same(call(ft), theirs)
+
+
+@pytest.mark.parametrize(("names", "feed"), [
+    (None, {"x": X, "y": X}), (["z"], {"x": X, "y": X.tolist()}), (None, {"x": X}), (None, {"x": X, "y": object()}),
+    (None, {"x": X, "y": X.astype(np.int32)}), (["q"], {"x": X, "y": X}),
+])
+def test_run_async(names, feed):
+    """The same results in the callback; the same exceptions at once; errors of the run in the callback."""
+    def call(m):
+        done, got = threading.Event(), []
+        def callback(results, user_data, error):
+            got.extend([results, user_data, bool(error)])
+            done.set()
+        m.InferenceSession(ADD).run_async(names, feed, callback, "mine")
+        assert done.wait(30)
+        return got
+    both(call)
 
 
 @pytest.mark.parametrize("call", [

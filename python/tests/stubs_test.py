@@ -36,7 +36,8 @@ def test_functions(name):
 
 @pytest.mark.parametrize("name", [n for n in CLASSES if n != "ModelMetadata"])  # its fields are made by its instances
 def test_classes(name):
-    kind, body = getattr(ft, name), CLASSES[name].body
+    kind = getattr(ft, name)
+    body = [n for k in reversed(kind.__mro__) if k.__name__ in CLASSES for n in CLASSES[k.__name__].body]
     methods = {n.name: n for n in body if isinstance(n, ast.FunctionDef)}
     fields = {n.target.id for n in body if isinstance(n, ast.AnnAssign)} | {
         t.id for n in body if isinstance(n, ast.Assign) for t in n.targets

@@ -2,8 +2,8 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto
-from small_models import ADD, X
+from onnx import TensorProto, helper
+from small_models import ADD, X, model
 
 import forethought as ft
 
@@ -135,3 +135,61 @@ def test_memory_bound_twice_or_under_an_input_is_told(add):
     binding.bind_output("z", "cpu", 0, np.float32, [2, 3], room[2:].ctypes.data)
     add.run_with_iobinding(binding)
     np.testing.assert_array_equal(room[2:], X)
+
+
+STATE = model([helper.make_node("Add", ["h", "x"], ["next"]), helper.make_node("Mul", ["next", "ten"], ["y"])],
+              [("h", TensorProto.FLOAT, [3]), ("x", TensorProto.FLOAT, [3])],
+              [("next", TensorProto.FLOAT, [3]), ("y", TensorProto.FLOAT, [3])],
+              [helper.make_tensor("ten", TensorProto.FLOAT, [], [10])])
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_donated_output_is_the_next_input(bound):
+    session = ft.InferenceSession(STATE)
+    binding = session.io_binding()
+    first, x = ft.OrtValue.ortvalue_from_shape_and_type([3]), np.array([1, 2, 3], np.float32)
+    binding.bind_ortvalue_input("h", first)
+    binding.bind_cpu_input("x", x)
+    second = ft.OrtValue.ortvalue_from_shape_and_type([3])
+    if bound:
+        binding.bind_ortvalue_output("next", second)
+    else:
+        binding.bind_output("next")
+    binding.bind_output("y")
+    binding.donate("next", "h")
+    places = set()
+    for step in range(1, 7):
+        session.run_with_iobinding(binding)
+        state, y = binding.get_outputs()
+        np.testing.assert_array_equal(state.numpy(), step * x)
+        np.testing.assert_array_equal(y.numpy(), 10 * step * x)
+        places.add(state.data_ptr())
+        del state, y
+    assert places == {first.data_ptr(), second.data_ptr()} if bound else len(places) <= 4
+    binding.bind_cpu_input("h", np.array([100, 100, 100], np.float32))
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], 100 + x)
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], 100 + 2 * x)
+
+
+def test_donations_that_cannot_be():
+    binding = ft.InferenceSession(STATE).io_binding()
+    for output, into, part in (("nxt", "h", "'nxt'"), ("next", "hh", "'hh'"), ("next", "h", "bind_output")):
+        with pytest.raises(ft.InvalidArgument, match=part):
+            binding.donate(output, into)
+    binding.bind_output("next")
+    binding.bind_output("y")
+    binding.donate("next", "h")
+    with pytest.raises(ft.InvalidArgument, match="already"):
+        binding.donate("y", "h")
+
+
+def test_the_lower_binding(add):
+    binding = ft.SessionIOBinding(add)
+    out = np.zeros((2, 3), np.float32)
+    binding.bind_input("x", X)
+    binding.bind_input("y", ft.OrtDevice(), np.float32, [2, 3], X.ctypes.data)
+    binding.bind_output("z", ft.OrtDevice(), np.float32, [2, 3], out.ctypes.data)
+    add.run_with_iobinding(binding)
+    np.testing.assert_array_equal(out, X + X)

@@ -29,8 +29,9 @@ namespace {
 
 enum class Kind : uint8_t { allocation, release, map, unmap };
 
-constexpr std::string_view kLibraries[] = {"libdnnl", "libtbb", "libgomp"};
-constexpr int kOurs = static_cast<int>(std::size(kLibraries));
+// The last is watched on request; no file's name begins with a blank.
+std::string_view libraries[] = {"libdnnl", "libtbb", "libgomp", " "};
+constexpr int kOurs = static_cast<int>(std::size(libraries)), kWatched = kOurs - 1;
 
 // The code of a library: calls that return into it are its own.
 struct Range {
@@ -61,7 +62,7 @@ std::string_view file_name(const char* path) {
 
 int find_ranges(dl_phdr_info* info, size_t, void*) {
   for (int l = 0; l < kOurs; ++l) {
-    if (!file_name(info->dlpi_name).starts_with(kLibraries[l])) continue;
+    if (!file_name(info->dlpi_name).starts_with(libraries[l])) continue;
     for (int p = 0; p < info->dlpi_phnum; ++p) {
       const auto& header = info->dlpi_phdr[p];
       if (header.p_type == PT_LOAD && (header.p_flags & PF_X))
@@ -121,7 +122,7 @@ void MemoryCallRecorder::stop() { recording = false; }
 MemoryCalls MemoryCallRecorder::ours() const { return read(kOurs); }
 MemoryCalls MemoryCallRecorder::of(const std::string& library) const {
   for (int l = 0; l < kOurs; ++l)
-    if (library == kLibraries[l]) return read(l);
+    if (library == libraries[l]) return read(l);
   return {};
 }
 
@@ -138,6 +139,8 @@ std::string MemoryCallRecorder::first_of_ours(int most) const {
   }
   return text;
 }
+
+void MemoryCallRecorder::watch(const char* library) { libraries[kWatched] = library; }
 
 bool MemoryCallRecorder::attributes_callers() {
 #ifdef FT_SANITIZED

@@ -26,8 +26,10 @@ class MemoryCallRecorder {
 
   // What code outside oneDNN, oneTBB and the OpenMP runtime called; standard containers count for who uses them.
   MemoryCalls ours() const;
-  // What one of these libraries called for itself: "libdnnl", "libtbb", "libgomp".
+  // What one of these libraries called for itself: "libdnnl", "libtbb", "libgomp", and the watched one.
   MemoryCalls of(const std::string& library) const;
+  // From the next start() on, calls of the library whose file name begins so are told apart, too. The pointer is kept.
+  static void watch(const char* library);
   // The first calls of ours, one a line: kind, bytes, "program+0xADDRESS" for addr2line. Empty if there were none.
   std::string first_of_ours(int most = 8) const;
   static bool attributes_callers();  // false under the sanitizers
