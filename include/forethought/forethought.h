@@ -1,6 +1,7 @@
 // Forethought, an inference runtime for ONNX models: everything public.
 #pragma once
 
+#include "forethought/async.h"
 #include "forethought/dlpack.h"
 #include "forethought/lease.h"
 #include "forethought/log.h"

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "forethought/async.h"
 #include "forethought/value.h"
 
 FORETHOUGHT_BEGIN_NAMESPACE
@@ -100,6 +101,11 @@ class FORETHOUGHT_EXPORT Session {
   Result<std::vector<Value>> run(std::initializer_list<NamedValue> inputs) const {
     return run(std::span<const NamedValue>(inputs.begin(), inputs.size()));
   }
+
+  // The same behind the caller's back. Inputs without an owner of their bytes are borrowed until the run is over; the
+  // run keeps the session. An error of the run itself is told by the handle.
+  Result<AsyncRun> run_async(std::span<const NamedValue> inputs, std::span<const std::string_view> outputs = {},
+                             AsyncRun::Callback callback = nullptr, const Cancel* cancel = nullptr) const;
 
   // A run whose memory is bound once, for use from one thread at a time; make one for each thread.
   PreparedRun prepare() const;

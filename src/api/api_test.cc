@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "api/models_testing.h"
@@ -272,6 +273,43 @@ TEST(Api, ACancelledRunSaysSo) {
   EXPECT_EQ(run.run(&cancel).code(), ft::ErrorCode::cancelled);
   cancel.reset();
   EXPECT_TRUE(run.run(&cancel).ok());
+}
+
+TEST(Api, Check33_ARunBehindTheBackGivesTheSame) {
+  const std::vector<float> want = {3, 5, 7};
+  std::atomic<int> told{0}, right{0};
+  std::vector<ft::AsyncRun> runs;
+  {
+    const ft::Session s = load(affine_model());
+    const ft::Value x = floats({1, 2, 3}, {1, 3});
+    const std::vector<ft::NamedValue> feeds = {{"x", x}};
+    for (int k = 0; k < 20; ++k)
+      runs.push_back(s.run_async(feeds, {}, [&](ft::AsyncRun run) {
+                        right += read(run.outputs().value()[0]) == want;
+                        ++told;
+                      }).value());
+    runs.push_back(s.run_async(feeds).value());
+  }
+  for (const ft::AsyncRun& run : runs) {
+    ASSERT_TRUE(run.wait().ok());
+    EXPECT_TRUE(run.over() && run.wait_for(std::chrono::seconds(0)));
+    EXPECT_EQ(read(run.outputs().value()[0]), want);
+  }
+  runs.clear();
+  while (told < 20) std::this_thread::yield();
+  EXPECT_EQ(right, 20);
+}
+
+TEST(Api, ARunBehindTheBackTellsItsError) {
+  const ft::Session s = load(affine_model());
+  const std::vector<ft::NamedValue> none;
+  const ft::AsyncRun run = s.run_async(none).value();
+  EXPECT_EQ(run.wait().code(), ft::ErrorCode::invalid_argument);
+  EXPECT_THAT(run.outputs().status().message(), HasSubstr("'x' is missing"));
+  ft::Cancel cancel;
+  cancel.cancel();
+  const std::vector<ft::NamedValue> feeds = {{"x", floats({1, 2, 3}, {1, 3})}};
+  EXPECT_EQ(s.run_async(feeds, {}, nullptr, &cancel).value().wait().code(), ft::ErrorCode::cancelled);
 }
 
 TEST(Api, MemoryLimitIsAnErrorThatLeavesTheSessionUsable) {

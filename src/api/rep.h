@@ -19,6 +19,12 @@ struct Cancel::Rep {
   CancelFlag flag;
 };
 
+struct Session::Rep {
+  std::unique_ptr<::forethought::Session> session;
+  std::vector<Argument> inputs, outputs;
+  Metadata metadata;
+};
+
 Status public_status(const ::forethought::Status& status);
 Value public_value(::forethought::Value value);
 const ::forethought::Value& inner_value(const Value& value);

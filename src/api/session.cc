@@ -11,12 +11,6 @@
 
 namespace forethought::v1 {
 
-struct Session::Rep {
-  std::unique_ptr<::forethought::Session> session;
-  std::vector<Argument> inputs, outputs;
-  Metadata metadata;
-};
-
 struct PreparedRun::Rep {
   std::shared_ptr<Session::Rep> session;
   std::vector<::forethought::Value> inputs;
