@@ -177,6 +177,14 @@ def test_boxes_of_every_arena_span_their_steps(browser, net):
         assert w == pytest.approx((v["last_step"] + 1 - v["first_step"]) * per_step)
 
 
+def test_arenas_that_the_page_does_not_know_have_a_band_too(browser, net, tmp_path):
+    url, _ = net
+    text = pathlib.Path(url.removeprefix("file://")).read_text()
+    (tmp_path / "far.html").write_text(text.replace('"arena":"input"', '"arena":"far_away"'))
+    browser.get((tmp_path / "far.html").as_uri())
+    assert browser.execute_script("return plots.map((p) => [arenaName(p.band.arena), p.band.values.length])")[-1] == ["far away", 1]
+
+
 def test_the_curve_follows_the_live_bytes(browser, net):
     url, plan = net
     assert max(plan["live"]) == plan["lower_bound"]
