@@ -56,6 +56,9 @@ class Analyser {
       if (!std::has_single_bit(value.alignment)) {
         return invalid(absl::StrCat("value ", label(v), " wants alignment ", value.alignment, ", not a power of two"));
       }
+      if (value.device < kNoId || value.device >= p_.devices) {
+        return invalid(absl::StrCat("value ", label(v), " is on device ", value.device, " of ", p_.devices));
+      }
       if (value.bytes < kUnknownSize) return invalid(absl::StrCat("value ", label(v), " has ", value.bytes, " bytes"));
       const int64_t slack = int64_t{value.alignment} + p_.granule;
       if (value.bytes > kMostBytes || (total += std::max<int64_t>(value.bytes, 0) + slack) > kMostBytes) {

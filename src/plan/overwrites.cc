@@ -39,6 +39,7 @@ class OverwriteChooser {
     if (bytes <= 0 || value(fact.out).bytes <= 0 || value(fact.out).bytes > bytes) return false;
     if (value(fact.in).role != Role::execution || f_.is_view[fact.out]) return false;
     if (value(fact.out).role != Role::execution && value(fact.out).role != Role::output) return false;
+    if (value(fact.in).device != value(fact.out).device) return false;
     const Storages::Spot in = st_.find(fact.in);
     if (st_.arena(in.root) != ArenaKind::slab && st_.arena(in.root) != ArenaKind::output) return false;
     const auto overlaps_input = [&](ValueNo v) {
@@ -80,17 +81,18 @@ class OverwriteChooser {
     if (f_.model) return true;
     const int64_t room = st_.rounded(parent), bytes = st_.rounded(child);
     const StepNo born = st_.first(parent), dead = st_.last(parent);
+    const int32_t device = st_.device(parent);
     const auto apply = [&](int64_t sign) {
-      st_.profile().add(st_.first(child), st_.last(child), -sign * bytes);
+      st_.profile(device).add(st_.first(child), st_.last(child), -sign * bytes);
       if (st_.arena(parent) != ArenaKind::slab) return;
-      st_.profile().add(st_.first(child), born - 1, sign * room);
-      st_.profile().add(dead + 1, st_.last(child), sign * room);
+      st_.profile(device).add(st_.first(child), born - 1, sign * room);
+      st_.profile(device).add(dead + 1, st_.last(child), sign * room);
     };
     const bool never_worse = (whole && room == bytes) || st_.arena(parent) != ArenaKind::slab;
-    if (never_worse && !st_.has_profile()) return true;
-    const int64_t bound = st_.profile().max();
+    if (never_worse && !st_.has_profile(device)) return true;
+    const int64_t bound = st_.profile(device).max();
     apply(1);
-    if (never_worse || st_.profile().max() <= bound) return true;
+    if (never_worse || st_.profile(device).max() <= bound) return true;
     apply(-1);
     return false;
   }

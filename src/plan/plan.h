@@ -8,8 +8,9 @@
 
 namespace forethought {
 
-// slab: the execution arena. input, output, weights: the buffer number `ValuePlace::index` of that kind. side: a
-// counted buffer of its own, number `index` (the id of its root). none: an object, or a value that no step touches.
+// slab: the execution arena of the host (`ValuePlace::index` is kNoId) or of device number `index`. input, output,
+// weights: the buffer number `ValuePlace::index` of that kind. side: a counted buffer of its own, number `index` (the
+// id of its root). none: an object, or a value that no step touches.
 enum class ArenaKind : uint8_t { none, slab, input, output, weights, side };
 
 // How a value came to its bytes, relative to `ValuePlace::partner`.
@@ -21,7 +22,7 @@ struct ValuePlace {
   Role role = Role::execution;
   ArenaKind arena = ArenaKind::none;
   Place place = Place::own;
-  int32_t index = kNoId;       // which buffer of the arena; kNoId in the slab
+  int32_t index = kNoId;       // which buffer of the arena; kNoId in the host's slab
   ValueNo root = kNoId;        // the value that owns the bytes; itself unless it lives in another's
   ValueNo partner = kNoId;     // see Place
   ValueNo overwrites = kNoId;  // the value whose bytes it takes in place
@@ -32,18 +33,25 @@ struct ValuePlace {
   bool operator==(const ValuePlace&) const = default;
 };
 
-struct Plan {
+// How good the packing of one slab is.
+struct SlabFigures {
+  int64_t naive = 0;        // bytes with one buffer for each value that is not kept outside the slab
+  int64_t lower_bound = 0;  // the most bytes live at one step, with views, overwrites and windows as decided
+  int64_t peak = 0;         // bytes of the slab
+  int64_t padding = 0;      // bytes of the lower bound that are rounding
+  bool operator==(const SlabFigures&) const = default;
+};
+
+// Its own figures are those of the host's slab.
+struct Plan : SlabFigures {
   std::vector<ValuePlace> values;  // by ValueNo
 
   // Which facts of each step hold, in the order of the step's lists; those of all steps follow one another.
   std::vector<uint8_t> aliases, overwrites, windows;
   std::vector<uint32_t> first_alias, first_overwrite, first_window;  // by StepNo, with one entry more at the end
 
-  int64_t naive = 0;        // bytes with one buffer for each value that is not kept outside the slab
-  int64_t lower_bound = 0;  // the most bytes live at one step, with views, overwrites and windows as decided
-  int64_t peak = 0;         // bytes of the slab
-  int64_t padding = 0;      // bytes of the lower bound that are rounding
-  int64_t side_values = 0;  // buffers kept in the side arena
+  std::vector<SlabFigures> devices;  // by PlanValue::device
+  int64_t side_values = 0;           // buffers kept in the side arena
   bool operator==(const Plan&) const = default;
 
   bool alias_honoured(StepNo s, size_t i) const { return aliases[first_alias[s] + i] != 0; }

@@ -40,26 +40,27 @@ bool in_slab_by_itself(const PlanValue& v) {
   return (v.role == Role::execution || v.role == Role::scratch) && v.bytes != kUnknownSize;
 }
 
-int64_t naive_bytes(const PlanProblem& p, const Analysis& a) {
+int64_t naive_bytes(const PlanProblem& p, const Analysis& a, int32_t device) {
   int64_t sum = 0;
   for (size_t v = 0; v < p.values.size(); ++v) {
-    if (a.first[v] == kNoId || !in_slab_by_itself(p.values[v])) continue;
+    if (p.values[v].device != device || a.first[v] == kNoId || !in_slab_by_itself(p.values[v])) continue;
     sum += static_cast<int64_t>(round_up(static_cast<size_t>(p.values[v].bytes), p.granule));
   }
   return sum;
 }
 
-// The roots that the slab holds, in order of their ids.
-std::vector<ValueNo> slab_roots(const PlanProblem& p, Storages& st) {
-  std::vector<ValueNo> roots;
+// The roots that each slab holds, in order of their ids: the host's, then those of the devices.
+std::vector<std::vector<ValueNo>> slab_roots(const PlanProblem& p, Storages& st) {
+  std::vector<std::vector<ValueNo>> roots(static_cast<size_t>(p.devices) + 1);
   for (ValueNo v = 0; static_cast<size_t>(v) < p.values.size(); ++v) {
-    if (st.arena(v) == ArenaKind::slab && st.find(v).root == v && st.rounded(v) > 0) roots.push_back(v);
+    if (st.arena(v) != ArenaKind::slab || st.find(v).root != v || st.rounded(v) == 0) continue;
+    roots[p.values[v].device + 1].push_back(v);
   }
   return roots;
 }
 
 // Sums what is live at each step of the list; the heaviest step gives the bound, and how much of it is rounding.
-void find_bound(const PlanProblem& p, const Storages& st, const std::vector<ValueNo>& roots, Plan& plan) {
+void find_bound(const PlanProblem& p, const Storages& st, const std::vector<ValueNo>& roots, SlabFigures& figures) {
   std::vector<int64_t> live(p.steps.size() + 1), rounding(p.steps.size() + 1);
   for (const ValueNo r : roots) {
     const int64_t bytes = st.rounded(r), extra = bytes - st.bytes(r);
@@ -69,7 +70,7 @@ void find_bound(const PlanProblem& p, const Storages& st, const std::vector<Valu
   int64_t bytes = 0, extra = 0;
   for (size_t s = 0; s < p.steps.size(); ++s) {
     bytes += live[s], extra += rounding[s];
-    if (bytes > plan.lower_bound) plan.lower_bound = bytes, plan.padding = extra;
+    if (bytes > figures.lower_bound) figures.lower_bound = bytes, figures.padding = extra;
   }
 }
 
@@ -125,6 +126,8 @@ void fill_in(const PlanProblem& p, const Analysis& a, Storages& st, const std::v
         out.index = spot.root;
         break;
       case ArenaKind::slab:
+        out.index = value.device;
+        break;
       case ArenaKind::none:
         break;
     }
@@ -139,15 +142,21 @@ bool has_windows(const PlanProblem& p) {
 Plan with_undecided_facts(const PlanProblem& p) {
   Plan plan;
   plan.values.resize(p.values.size());
+  plan.devices.resize(static_cast<size_t>(p.devices));
   make_room_for_decisions(p, plan);
   return plan;
 }
 
-// Storages with their slab roots and the bound that follows; `plan` holds the decisions.
+// The figures of the host's slab, then of those of the devices.
+SlabFigures& figures_of(Plan& plan, size_t slab) {
+  return slab == 0 ? static_cast<SlabFigures&>(plan) : plan.devices[slab - 1];
+}
+
+// Storages with the roots of each slab and the bounds that follow; `plan` holds the decisions.
 struct Folded {
   Plan plan;
   Storages storages;
-  std::vector<ValueNo> roots;
+  std::vector<std::vector<ValueNo>> roots;
 };
 
 Folded fold(const PlanProblem& p, const Analysis& a, Storages* forecast, bool share, const Plan* model = nullptr) {
@@ -159,7 +168,9 @@ Folded fold(const PlanProblem& p, const Analysis& a, Storages* forecast, bool sh
     choose_overwrites(f);
   }
   folded.roots = slab_roots(p, folded.storages);
-  find_bound(p, folded.storages, folded.roots, folded.plan);
+  for (size_t slab = 0; slab < folded.roots.size(); ++slab) {
+    find_bound(p, folded.storages, folded.roots[slab], figures_of(folded.plan, slab));
+  }
   return folded;
 }
 
@@ -195,7 +206,11 @@ Folded fold_best(const PlanProblem& p, const Analysis& a) {
   if (!has_windows(p)) return without;
   Storages forecast = without.storages.copy();
   Folded with = fold(p, a, &forecast, true);
-  return with.plan.lower_bound <= without.plan.lower_bound ? std::move(with) : std::move(without);
+  bool worse = false;
+  for (size_t slab = 0; slab < with.roots.size(); ++slab) {
+    worse = worse || figures_of(with.plan, slab).lower_bound > figures_of(without.plan, slab).lower_bound;
+  }
+  return worse ? std::move(without) : std::move(with);
 }
 
 }  // namespace
@@ -206,12 +221,16 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
   ASSIGN_OR_RETURN(const Analysis analysis, analyse(problem));
   Folded folded = effort == Effort::off ? fold(problem, analysis, nullptr, false) : fold_best(problem, analysis);
   Plan plan = std::move(folded.plan);
-  plan.naive = naive_bytes(problem, analysis);
-  const PackProblem to_be_packed = to_pack(problem, folded.storages, folded.roots, plan.lower_bound);
-  const Packing packing = effort == Effort::off ? stack(to_be_packed) : pack(to_be_packed, effort);
-  plan.peak = packing.height;
   std::vector<int64_t> root_offset(problem.values.size());
-  for (size_t i = 0; i < folded.roots.size(); ++i) root_offset[folded.roots[i]] = packing.offsets[i];
+  for (size_t slab = 0; slab < folded.roots.size(); ++slab) {
+    SlabFigures& figures = figures_of(plan, slab);
+    const std::vector<ValueNo>& roots = folded.roots[slab];
+    figures.naive = naive_bytes(problem, analysis, static_cast<int32_t>(slab) - 1);
+    const PackProblem to_be_packed = to_pack(problem, folded.storages, roots, figures.lower_bound);
+    const Packing packing = effort == Effort::off ? stack(to_be_packed) : pack(to_be_packed, effort);
+    figures.peak = packing.height;
+    for (size_t i = 0; i < roots.size(); ++i) root_offset[roots[i]] = packing.offsets[i];
+  }
   fill_in(problem, analysis, folded.storages, root_offset, plan);
   return plan;
 }

@@ -24,7 +24,8 @@ struct PlanValue {
   uint32_t alignment = 64;  // of its address while its bytes are its own; a power of two. Within another's bytes a
                             // value lies where the facts of its step say
   Role role = Role::execution;
-  int32_t index = kNoId;  // which input or output of the graph, or the caller's number of a weight
+  int32_t index = kNoId;   // which input or output of the graph, or the caller's number of a weight
+  int32_t device = kNoId;  // in whose memory it lies: 0..devices-1; kNoId: the host's
 };
 
 // Output `out` is a view of input `in`, `byte_offset` bytes into it: no bytes move if the plan honours this, else the
@@ -58,6 +59,7 @@ struct PlanStep {
 struct PlanProblem {
   std::vector<PlanValue> values;
   std::vector<PlanStep> steps;  // an order in which one thread could run them all
+  int32_t devices = 0;          // beside the host; each has a slab of its own
   int32_t lanes = 1;            // steps of one lane run in the order of the list
   uint32_t granule = 64;        // slab offsets and sizes are multiples of this power of two
 };

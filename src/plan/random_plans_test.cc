@@ -49,6 +49,41 @@ TEST(RandomPlans, AreSafeAtEveryEffort) {
   EXPECT_GT(windows, 1000);
 }
 
+// Values of several devices: each device has a slab of its own, and nothing shares bytes across two of them.
+TEST(RandomPlans, SlabsOfSeveralDevicesAreSafe) {
+  int64_t on_devices = 0, shared = 0, moved = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    RandomProblemOptions o = options(seed, 5 + static_cast<int>(seed % 40));
+    o.devices = 1 + static_cast<int>(seed % 2);
+    const PlanProblem problem = random_problem(o);
+    for (const Effort effort : {Effort::replan, Effort::off}) {
+      const auto made = plan(problem, effort);
+      ASSERT_TRUE(made.ok()) << seed << ": " << made.status();
+      const Status verdict = validate(problem, *made);
+      ASSERT_TRUE(verdict.ok()) << "seed " << seed << ": " << verdict;
+      ASSERT_EQ(made->devices.size(), static_cast<size_t>(o.devices));
+      for (const SlabFigures& f : made->devices) {
+        EXPECT_LE(f.lower_bound, f.peak) << seed;
+        EXPECT_LE(f.peak, f.naive) << seed;
+        on_devices += f.peak;
+      }
+      shared += count(made->aliases) + count(made->overwrites) + count(made->windows);
+    }
+    // The validator notices a value in another device's slab, and bytes shared with another device's value.
+    Plan wrong = *plan(problem, Effort::replan);
+    for (size_t v = 0; v < problem.values.size(); ++v) {
+      if (wrong.values[v].arena != ArenaKind::slab || problem.values[v].device == kNoId) continue;
+      wrong.values[v].index = kNoId;
+      EXPECT_FALSE(validate(problem, wrong).ok()) << seed;
+      ++moved;
+      break;
+    }
+  }
+  EXPECT_GT(on_devices, 0);
+  EXPECT_GT(shared, 500);
+  EXPECT_GT(moved, 200);
+}
+
 TEST(RandomPlans, LargeOnesAreSafeToo) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     const PlanProblem problem = random_problem(options(seed, 700));

@@ -27,6 +27,7 @@ struct RandomProblemOptions {
   int steps = 30;
   int lanes = 1;
   int reach = 12;     // how far back a step finds its inputs, in values
+  int devices = 0;    // beside the host
   bool facts = true;  // views, overwrites and windows
   bool apart = true;  // unknown sizes, escaping values and objects
 };
@@ -38,6 +39,7 @@ class RandomProblem {
 
   PlanProblem make() {
     p_.lanes = o_.lanes;
+    p_.devices = o_.devices;
     for (int i = 0; i < 2; ++i) readable_.push_back(add(Role::weight, size(), i));
     for (int i = 0; i < 2; ++i) readable_.push_back(add(Role::input, size(), i));
     for (int s = 0; s < o_.steps; ++s) add_step(s);
@@ -60,6 +62,7 @@ class RandomProblem {
     v.role = role;
     v.index = index;
     v.alignment = rng_.one_in(3) ? 4 : 64;
+    if (o_.devices > 0) v.device = static_cast<int32_t>(rng_.below(o_.devices + 1)) - 1;
     p_.values.push_back(v);
     producer_.push_back(kNoId);
     return static_cast<ValueNo>(p_.values.size()) - 1;

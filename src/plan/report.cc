@@ -139,6 +139,11 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
       plan.naive, plan.lower_bound, plan.peak,
       plan.lower_bound ? static_cast<double>(plan.peak) / static_cast<double>(plan.lower_bound) : 1.0, plan.padding,
       plan.side_values);
+  for (size_t d = 0; d < plan.devices.size(); ++d) {
+    const SlabFigures& f = plan.devices[d];
+    fmt::format_to(to, "  device {}: naive {} B, lower bound {} B, peak {} B, padding {} B\n", d, f.naive,
+                   f.lower_bound, f.peak, f.padding);
+  }
   for (size_t i = 0; i < p.steps.size(); ++i) {
     const StepNo s = static_cast<StepNo>(i);
     const PlanStep& step = p.steps[i];
@@ -156,7 +161,7 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
   for (const ValueNo v : values_in_scope(p, scope)) {
     const ValuePlace& pl = plan.values[v];
     fmt::format_to(to, "value {}: {}, {}", value_label(p, v), name(pl.role), name(pl.arena));
-    if (pl.index != kNoId) fmt::format_to(to, " {}", pl.index);
+    if (pl.index != kNoId) fmt::format_to(to, "{} {}", pl.arena == ArenaKind::slab ? " of device" : "", pl.index);
     if (pl.arena != ArenaKind::none) fmt::format_to(to, " at {}, {}", pl.offset, bytes_text(pl.bytes));
     if (pl.first_step != kNoId) fmt::format_to(to, ", steps {}..{}", pl.first_step, pl.last_step);
     if (pl.root != v) fmt::format_to(to, ", root {}", value_label(p, pl.root));
@@ -205,6 +210,7 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
     Json entry{{"id", v},
                {"name", p.values[v].name},
                {"role", name(pl.role)},
+               {"device", p.values[v].device},
                {"arena", name(pl.arena)},
                {"index", pl.index},
                {"offset", pl.offset},
@@ -220,6 +226,10 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
                {"sharer_count", sharers.count(v)},
                {"reason", reason(p, plan, v)}};
     root["values"].push_back(std::move(entry));
+  }
+  for (const SlabFigures& f : plan.devices) {
+    root["devices"].push_back(
+        {{"naive", f.naive}, {"lower_bound", f.lower_bound}, {"peak", f.peak}, {"padding", f.padding}});
   }
   return root.dump(1, ' ', false, Json::error_handler_t::replace);
 }

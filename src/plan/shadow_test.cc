@@ -145,6 +145,7 @@ TEST(ShadowMemory, NoStepFindsSpoiltBytesInAnyOrder) {
     o.steps = 5 + static_cast<int>(seed % 35);
     o.lanes = static_cast<int>(seed % 4) + 1;
     o.reach = 2 + static_cast<int>(seed % 9);
+    o.devices = seed % 5 == 0 ? 2 : 0;
     const PlanProblem problem = random_problem(o);
     const auto made = plan(problem, seed % 10 == 0 ? Effort::load : Effort::replan);
     ASSERT_TRUE(made.ok()) << made.status();

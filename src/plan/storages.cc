@@ -47,6 +47,7 @@ Storages::Storages(const PlanProblem& problem, const Analysis& analysis)
   alignment_.resize(n);
   arena_.resize(n);
   place_.assign(n, Place::own);
+  profiles_.resize(static_cast<size_t>(problem.devices) + 1);
   for (size_t v = 0; v < n; ++v) {
     bytes_[v] = problem.values[v].bytes;
     alignment_[v] = problem.values[v].alignment;
@@ -133,14 +134,16 @@ void Storages::merge(ValueNo child, ValueNo parent, int64_t offset, Place place,
   partner_[child] = partner;
 }
 
-Profile& Storages::profile() {
-  if (!profile_) {
-    profile_.emplace(problem_.steps.size());
+Profile& Storages::profile(int32_t device) {
+  std::optional<Profile>& profile = profiles_[device + 1];
+  if (!profile) {
+    profile.emplace(problem_.steps.size());
     for (ValueNo v = 0; static_cast<size_t>(v) < parent_.size(); ++v) {
-      if (parent_[v] == v && arena_[v] == ArenaKind::slab) profile_->add(first_[v], last_[v], rounded(v));
+      const bool here = parent_[v] == v && arena_[v] == ArenaKind::slab && problem_.values[v].device == device;
+      if (here) profile->add(first_[v], last_[v], rounded(v));
     }
   }
-  return *profile_;
+  return *profile;
 }
 
 }  // namespace forethought::planning

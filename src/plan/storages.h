@@ -60,9 +60,12 @@ class Storages {
   Place place(ValueNo v) const { return place_[v]; }
   ValueNo partner(ValueNo v) const { return partner_[v]; }
 
-  // Live bytes of the slab by step, built from the present storages on the first call; users keep it up to date.
-  Profile& profile();
-  bool has_profile() const { return profile_.has_value(); }
+  // In whose memory the root lies. Only storages of one device may be merged.
+  int32_t device(ValueNo root) const { return problem_.values[root].device; }
+
+  // Live bytes of a device's slab by step, built from the present storages on the first call; users keep it up to date.
+  Profile& profile(int32_t device);
+  bool has_profile(int32_t device) const { return profiles_[device + 1].has_value(); }
 
  private:
   Storages(const Storages&) = default;
@@ -81,7 +84,7 @@ class Storages {
   std::vector<uint32_t> alignment_;
   std::vector<ArenaKind> arena_;
   std::vector<Place> place_;
-  std::optional<Profile> profile_;
+  std::vector<std::optional<Profile>> profiles_;  // of the host, then of each device
 };
 
 }  // namespace forethought::planning

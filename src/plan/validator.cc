@@ -86,6 +86,10 @@ class Validator {
       overwrites += p_.steps[s].may_overwrite.size();
       windows += p_.steps[s].windows.size();
     }
+    if (plan_.devices.size() != static_cast<size_t>(std::max(0, p_.devices))) {
+      return invalid(
+          absl::StrCat("missing: the plan has slabs for ", plan_.devices.size(), " of ", p_.devices, " devices"));
+    }
     if (plan_.aliases.size() != aliases || plan_.overwrites.size() != overwrites || plan_.windows.size() != windows) {
       return invalid("missing: the plan does not decide every fact");
     }
@@ -105,6 +109,9 @@ class Validator {
     }
     for (ValueNo v = 0; v < count(); ++v) {
       const PlanValue& value = p_.values[v];
+      if (value.device < kNoId || value.device >= p_.devices) {
+        return invalid(absl::StrCat("unknown id: ", label(v), " is on device ", value.device));
+      }
       if (value.alignment == 0 || value.bytes < kUnknownSize || value.bytes > kMost) {
         return invalid(
             absl::StrCat("wrong facts: ", label(v), " has ", value.bytes, " bytes, alignment ", value.alignment));
@@ -172,6 +179,10 @@ class Validator {
   Status check_root(ValueNo v) const {
     const ValuePlace& pl = at(v);
     const ValuePlace& root = at(pl.root);
+    if (pl.arena != ArenaKind::none && p_.values[pl.root].device != p_.values[v].device) {
+      return invalid(absl::StrCat("out of arena: ", label(v), " shares bytes with ", label(pl.root),
+                                  ", which is on another device"));
+    }
     if (root.root == pl.root && buffer(pl.root) == buffer(v) && root.offset + pl.offset_in_root == pl.offset) return {};
     return invalid(absl::StrCat("view outlives owner: ", label(v), " is not where its root ", label(pl.root),
                                 " and its offset in it say"));
@@ -213,8 +224,9 @@ class Validator {
     const ValuePlace& pl = at(v);
     int64_t room = 0;
     if (pl.arena == ArenaKind::slab) {
-      room = plan_.peak;
-      if (pl.index != kNoId) return invalid(absl::StrCat("unknown id: slab number ", pl.index, " for ", label(v)));
+      const int32_t device = p_.values[v].device;
+      room = device == kNoId ? plan_.peak : plan_.devices[device].peak;
+      if (pl.index != device) return invalid(absl::StrCat("unknown id: slab number ", pl.index, " for ", label(v)));
     } else if (pl.arena == ArenaKind::side) {
       if (!known(pl.index) || at(pl.index).root != pl.index) {
         return invalid(absl::StrCat("unknown id: side buffer ", pl.index, " for ", label(v)));

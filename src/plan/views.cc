@@ -11,6 +11,7 @@ bool can_view(const Folding& f, const AliasFact& fact, Storages::Spot source) {
   const PlanValue& out = f.problem.values[fact.out];
   const ArenaKind arena = f.storages.arena(source.root);
   if (!is_tensor(out.role) || !is_tensor(f.problem.values[fact.in].role) || arena == ArenaKind::none) return false;
+  if (out.device != f.storages.device(source.root)) return false;
   if (out.bytes == kUnknownSize && f.storages.bytes(source.root) != kUnknownSize) return false;
   const bool own_bytes = arena == ArenaKind::slab || arena == ArenaKind::side;
   if (out.role == Role::output) {  // the whole storage becomes the output's buffer

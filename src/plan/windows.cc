@@ -56,6 +56,7 @@ class WindowPlacer {
       if (f_.model && !f_.model->window_honoured(s, i)) continue;
       const int64_t bytes = f_.problem.values[fact.in].bytes;
       const Storages::Spot in = st_.find(fact.in);
+      if (st_.device(in.root) != st_.device(spot.root)) continue;
       if (f_.problem.values[fact.in].role != Role::execution || st_.arena(in.root) != ArenaKind::slab) continue;
       if (bytes == 0 || !st_.covers(fact.in, in) || in.root == spot.root || taken_in_[in.root] == s) continue;
       if (fact.byte_offset < taken) continue;
@@ -78,10 +79,11 @@ class WindowPlacer {
     std::sort(chosen.begin(), chosen.end(), [](const Candidate& a, const Candidate& b) {
       return a.first != b.first ? a.first > b.first : a.fact < b.fact;
     });
-    const int64_t bound = forecast_.profile().max();
+    Profile& profile = forecast_.profile(forecast_.device(out));
+    const int64_t bound = profile.max();
     while (!chosen.empty()) {
       apply(chosen, out, 1);
-      if (forecast_.profile().max() <= bound) return;
+      if (profile.max() <= bound) return;
       apply(chosen, out, -1);
       chosen.resize(chosen.size() - (chosen.size() + 7) / 8);
     }
@@ -89,7 +91,7 @@ class WindowPlacer {
 
   // The output's bytes live as long as any of its windows; these have no bytes of their own any more.
   void apply(const std::vector<Candidate>& chosen, ValueNo out, int64_t sign) {
-    Profile& profile = forecast_.profile();
+    Profile& profile = forecast_.profile(forecast_.device(out));
     StepNo born = forecast_.first(out), dead = forecast_.last(out);
     for (const Candidate& c : chosen) {
       born = std::min(born, c.first);
