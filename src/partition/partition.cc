@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/facts.h"
 #include "partition/fuse.h"
+#include "partition/shape_arithmetic.h"
 
 namespace forethought {
 namespace {
@@ -42,14 +43,27 @@ class Splitter {
  private:
   Status offer(const Provider& p) {
     std::vector<NodeId> free;
-    for (NodeId id : graph_.order())
-      if (!owner_[id.index]) free.push_back(id);
+    for (NodeId id : graph_.order()) {
+      if (owner_[id.index]) continue;
+      if (const char* why = p.driver() ? stays_on_host(id) : nullptr) {
+        refused_[id].emplace_back(p.name(), why);
+      } else {
+        free.push_back(id);
+      }
+    }
     if (free.empty()) return absl::OkStatus();
     const Capability can = p.capability(graph_, free);
     for (const NodeRefusal& r : can.refusals) refused_[r.node].emplace_back(p.name(), r.reason);
     for (const Claim& c : can.claims)
       RETURN_IF_ERROR(with_context(take(p, c), absl::StrCat("provider ", std::string(p.name()))));
     return absl::OkStatus();
+  }
+
+  // Why a device with memory of its own is not offered the node; null if it is.
+  const char* stays_on_host(NodeId id) const {
+    if (!prefix_.empty()) return "bodies of control flow stay on the host";
+    if (is_shape_arithmetic(graph_, graph_.node(id))) return "shape arithmetic stays on the host";
+    return nullptr;
   }
 
   Status take(const Provider& p, const Claim& c) {
@@ -98,61 +112,14 @@ class Splitter {
   std::map<NodeId, int> fused_;
 };
 
-// Puts one copy for each (value, device) between a producer and its readers on another device. Graph outputs go home.
-Status insert_copies(Graph& graph, const Splitter& split, const OperatorLibrary& library, int* copies) {
-  const std::vector<NodeId> order = graph.order();
-  std::map<std::pair<ValueId, std::string>, ValueId> made;
-  auto copied = [&](ValueId v, Device to, std::string_view provider) -> StatusOr<ValueId> {
-    auto [it, is_new] = made.try_emplace({v, to_string(to)});
-    if (!is_new) return it->second;
-    const ValueId target = graph.add_value(absl::StrCat(graph.value(v).name, "@", to_string(to)), graph.value(v).type,
-                                           graph.value(v).shape);
-    graph.value(target).device = to;
-    graph.value(target).layout = graph.value(v).layout;
-    graph.value(target).known = graph.value(v).known;
-    const NodeId node =
-        graph.add_node({std::string(kInternalDomain), "Copy", 1}, graph.value(target).name, {v}, {target});
-    graph.node(node).provider = std::string(provider);
-    ASSIGN_OR_RETURN(graph.node(node).impl, library.bind(graph.node(node)));
-    ++*copies;
-    return it->second = target;
-  };
-  for (NodeId id : order) {
-    const Provider* owner = split.owner(id);
-    if (!owner) continue;
-    for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
-      const ValueId v = graph.node(id).inputs[i];
-      if (!v.valid() || graph.value(v).device == owner->device() || graph.value(v).type.is_object()) continue;
-      ASSIGN_OR_RETURN(const ValueId here, copied(v, owner->device(), owner->name()));
-      graph.set_input(id, static_cast<int>(i), here);
-    }
-  }
-  for (ValueId v : std::vector<ValueId>(graph.outputs())) {
-    if (graph.value(v).device.is_host() || !graph.value(v).producer.valid()) continue;
-    // The output's own value becomes the host copy; the device keeps a new one.
-    const NodeId producer = graph.value(v).producer;
-    const int slot = graph.value(v).producer_slot;
-    const ValueId on_device = graph.add_value(absl::StrCat(graph.value(v).name, "@", to_string(graph.value(v).device)),
-                                              graph.value(v).type, graph.value(v).shape);
-    graph.value(on_device).device = graph.value(v).device;
-    graph.value(on_device).layout = graph.value(v).layout;
-    for (const Use& u : std::vector<Use>(graph.value(v).uses.begin(), graph.value(v).uses.end()))
-      graph.set_input(u.node, u.slot, on_device);
-    graph.set_output(producer, slot, on_device);
-    graph.value(v).device = Device{};
-    const NodeId node =
-        graph.add_node({std::string(kInternalDomain), "Copy", 1}, graph.value(v).name, {on_device}, {v});
-    ASSIGN_OR_RETURN(graph.node(node).impl, library.bind(graph.node(node)));
-    ++*copies;
-  }
-  return absl::OkStatus();
-}
-
 Status partition_at(Graph& graph, std::span<const std::unique_ptr<Provider>> providers, const OperatorLibrary& library,
                     const std::string& prefix, PartitionReport* report, std::vector<std::string>* orphans) {
   Splitter split(graph, providers, prefix);
   RETURN_IF_ERROR(split.run(report, orphans));
-  if (orphans->empty()) RETURN_IF_ERROR(insert_copies(graph, split, library, &report->copies));
+  if (orphans->empty()) {
+    RETURN_IF_ERROR(insert_copies(
+        graph, providers, [&](NodeId id) { return split.owner(id); }, library, report));
+  }
   for (uint32_t i = 0; i < graph.node_capacity(); ++i) {
     GraphNode& n = graph.node(NodeId{i});
     if (n.removed) continue;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "partition/copies.h"
 #include "partition/provider.h"
 
 namespace forethought {
@@ -19,9 +20,8 @@ struct NodePlacement {
   int fused_nodes = 1;                                       // how many nodes of the graph it stands for
 };
 
-struct PartitionReport {
+struct PartitionReport : CopyCounts {
   std::vector<NodePlacement> placements;  // bodies included, names prefixed by the outer node
-  int copies = 0;                         // copy nodes inserted: one for each (value, device)
 };
 
 // Every node of `graph` (bound, inferred) gets a provider; nodes nobody takes are all listed in one error. Fused claims

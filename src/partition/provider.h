@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "device/device.h"
 #include "graph/graph.h"
 #include "graph/operator.h"
 
@@ -40,6 +41,11 @@ class Provider {
   virtual ~Provider() = default;
   virtual std::string_view name() const = 0;  // "CPUExecutionProvider"
   virtual Device device() const = 0;
+  // The memory and streams of device(). Null: the host works with its memory as with its own and runs its nodes.
+  virtual std::shared_ptr<DeviceDriver> driver() const { return nullptr; }
+  // The inputs (a bit each) that the node's kernel reads on the host whatever the device: by default shapes, axes,
+  // counts.
+  virtual uint32_t host_inputs(const Graph& graph, const GraphNode& node) const;
   // What it would run of `free`: nodes nobody before it in the order has claimed. Pure; the graph is bound and
   // inferred.
   virtual Capability capability(const Graph& graph, std::span<const NodeId> free) const = 0;
