@@ -54,7 +54,6 @@ class StreamLane final : public LaneDriver {
   Status begin(LaneRun& run) override {
     run_ = &run;
     launched_ = 0;
-    told_ = false;
     first_unsure_ = last_given_ = -1;
     return absl::OkStatus();
   }
@@ -71,11 +70,9 @@ class StreamLane final : public LaneDriver {
     int32_t first_step = -1;  // given since the mark before
     std::unique_ptr<DeviceEvent> event;
   };
-  // All that is known of an error that no kernel told of: it came with step `first` or one after it.
+  // Unless a kernel or another lane told already: all that is known then is that it was step `first` or one after it.
   void tell(int32_t first, const Status& status) {
-    if (status.ok() || told_ || absl::IsCancelled(status)) return;
-    told_ = true;
-    run_->failed(std::max(first, 0), status);
+    if (!status.ok() && !run_->ending()) run_->failed(std::max(first, 0), status);
   }
   const std::shared_ptr<StreamLanesImpl> owner_;
   std::unique_ptr<DeviceStream> stream_;
@@ -84,7 +81,6 @@ class StreamLane final : public LaneDriver {
   size_t launched_ = 0;
   std::deque<Mark> marks_;  // by notification
   int32_t first_unsure_ = -1, last_given_ = -1;
-  std::atomic<bool> told_{false};
 };
 
 class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from_this<StreamLanesImpl> {
@@ -193,7 +189,10 @@ StreamLane::~StreamLane() {
 Status StreamLane::launch(const LaneStep& step) {
   if (first_unsure_ < 0) first_unsure_ = step.step;
   last_given_ = step.step;
-  if (const auto* copy = dynamic_cast<const DeviceCopy*>(step.runnable)) return stream_->copy(copy->job(*step.ctx));
+  if (const auto* copy = dynamic_cast<const DeviceCopy*>(step.runnable)) {
+    const CopyJob job = copy->job(*step.ctx);
+    return job.from == job.to ? absl::OkStatus() : stream_->copy(job);  // the same: the plan made it a view
+  }
   if (launched_ == steps_.size()) steps_.emplace_back();
   TellingStep& telling = steps_[launched_++];
   telling.set(*run_, step);
@@ -209,14 +208,15 @@ Status StreamLane::record(int32_t notification) {
   mark.lane = this;
   mark.notification = notification;
   mark.first_step = std::exchange(first_unsure_, -1);
-  RETURN_IF_ERROR(mark.event->record());
-  return stream_->call(
+  // An error is told before the event passes it on to other lanes, which could only name steps of theirs.
+  RETURN_IF_ERROR(stream_->call(
       [](void* with, const Status& status) {
         auto* mark = static_cast<Mark*>(with);
         mark->lane->tell(mark->first_step, status);
         mark->lane->run_->reached(mark->notification);
       },
-      &mark);
+      &mark));
+  return mark.event->record();
 }
 
 bool StreamLane::can_wait_for(const LaneDriver& from) const {

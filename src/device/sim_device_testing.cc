@@ -157,6 +157,7 @@ class Simulated final : public SimDevice {
     c.copies = copies;
     c.copied_bytes = copied_bytes;
     c.synchronous_copies = synchronous_copies;
+    c.host_inputs = host_inputs;
     c.event_waits = event_waits;
     c.host_waits = host_waits;
     c.streams = streams;
@@ -215,8 +216,8 @@ class Simulated final : public SimDevice {
   std::function<void(int64_t)> before_work;
   int64_t pieces = 0;
   std::atomic<int64_t> fail_work_in{0}, fail_allocation_in{0};
-  std::atomic<int64_t> launches{0}, copies{0}, copied_bytes{0}, synchronous_copies{0}, event_waits{0}, host_waits{0},
-      streams{0}, kept_buffers{0}, freed_in_use{0}, pending{0};
+  std::atomic<int64_t> launches{0}, copies{0}, copied_bytes{0}, synchronous_copies{0}, host_inputs{0}, event_waits{0},
+      host_waits{0}, streams{0}, kept_buffers{0}, freed_in_use{0}, pending{0};
 
  private:
   void set_paused(bool to) {
@@ -454,6 +455,8 @@ class Stream final : public DeviceStream {
         arg.data = inner;
       } else if (i >= ctx.inputs.size() || owner_.memory->owns(arg.data)) {
         return invalid(absl::StrCat("argument ", i, " of a kernel is not all in the simulated device's memory"));
+      } else {
+        ++owner_.host_inputs;
       }
     }
     call.ctx.inputs = {call.args.data(), ctx.inputs.size()};

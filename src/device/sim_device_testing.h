@@ -24,6 +24,7 @@ struct SimDeviceOptions {
 struct SimDeviceCounts {
   int64_t launches = 0, copies = 0, copied_bytes = 0;  // done by streams
   int64_t synchronous_copies = 0;                      // done by DeviceDriver::copy
+  int64_t host_inputs = 0;                             // inputs of kernels that lie on the host
   int64_t event_waits = 0;                             // of streams for events
   int64_t host_waits = 0;                              // of the host, for events and streams
   int64_t streams = 0;                                 // that exist

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string_view>
 
 #include "graph/schema/schema.h"
@@ -10,7 +11,7 @@
 namespace forethought {
 namespace {
 
-// Formal parameters of ONNX operators that hold no data of the model's subject. Sorted.
+// Formal parameters of ONNX operators that hold no data of the model's subject.
 constexpr std::array<std::string_view, 25> kShapeNames = {
     "K",           "axes",  "axis",  "block_shape",  "delta",  "depth",   "dft_length", "frame_length", "frame_step",
     "image_shape", "k",     "limit", "output_shape", "pads",   "repeats", "roi",        "scales",       "shape",
@@ -22,7 +23,8 @@ bool is_shape_name(std::string_view name) { return std::ranges::find(kShapeNames
 
 uint32_t shape_inputs(const GraphNode& node) {
   if (node.op.is("ConstantOfShape")) return 1;
-  const OpSchema* schema = find_schema(node.op.domain, node.op.type, node.op.version);
+  // Import brings every node to the newest form.
+  const OpSchema* schema = find_schema(node.op.domain, node.op.type, std::numeric_limits<int>::max());
   if (!schema) return 0;
   uint32_t mask = 0;
   for (size_t i = 0; i < node.inputs.size() && i < 32; ++i) {

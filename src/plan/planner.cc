@@ -238,7 +238,8 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
 StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan& model) {
   using namespace planning;
   ASSIGN_OR_RETURN(const Analysis analysis, analyse(problem));
-  if (problem.lanes > 1 || !same_lists(with_undecided_facts(problem), model)) return std::optional<Plan>();
+  if (problem.lanes > 1 || problem.devices > 0 || !same_lists(with_undecided_facts(problem), model))
+    return std::optional<Plan>();
   std::optional<Folded> folded = fold_like(problem, analysis, model);
   if (!folded) return std::optional<Plan>();
   const std::vector<int64_t> room = rooms(model);
@@ -254,7 +255,7 @@ StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan
     if (spot.root == v && place.arena == ArenaKind::slab) root_offset[v] = place.offset;
   }
   Plan plan = std::move(folded->plan);
-  plan.naive = naive_bytes(problem, analysis);
+  plan.naive = naive_bytes(problem, analysis, kNoId);
   plan.peak = model.peak;
   fill_in(problem, analysis, folded->storages, root_offset, plan);
   return std::optional<Plan>(std::move(plan));

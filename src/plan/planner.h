@@ -20,7 +20,8 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort);
 
 // The same steps with other sizes: shares bytes just as `model` does and puts everything where `model` has it, so that
 // one slab of model.peak bytes serves both. Nothing if that cannot be: something is larger than in the model, other
-// facts are listed, or what the model shares is not allowed here. Linear in values, no packing. Serves one lane.
+// facts are listed, or what the model shares is not allowed here. Linear in values, no packing. Serves one lane
+// of the host.
 StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan& model);
 
 }  // namespace forethought

@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/checked.h"
 #include "base/cpu.h"
+#include "device/lanes.h"
 #include "graph/operator.h"
 #include "plan/validator.h"
+#include "session/device_lanes.h"
 
 namespace forethought {
 namespace {
@@ -30,6 +32,7 @@ class Compiler {
       RETURN_IF_ERROR(
           with_context(add_step(id), absl::StrCat("node ", g_.node(id).name, " (", to_string(g_.node(id).op), ")")));
     set_roles();
+    set_lanes();
     ASSIGN_OR_RETURN(program_->plan, forethought::plan(program_->problem, options_.effort));
     if (options_.validate)
       RETURN_IF_ERROR(with_context(validate(program_->problem, program_->plan), "the plan is wrong"));
@@ -42,6 +45,19 @@ class Compiler {
 
  private:
   Program& program() { return *program_; }
+  bool has_devices() const { return options_.devices && !options_.devices->empty(); }
+
+  // Its place among the devices with memory of their own; -1: the host works with it.
+  int32_t device_index(Device device) const {
+    if (!has_devices() || device.is_host()) return -1;
+    const auto drivers = options_.devices->drivers();
+    for (size_t d = 0; d < drivers.size(); ++d)
+      if (drivers[d]->device() == device) return static_cast<int32_t>(d);
+    return -1;
+  }
+  Device device_at(int32_t index) const {
+    return index < 0 ? Device{} : options_.devices->drivers()[static_cast<size_t>(index)]->device();
+  }
 
   // Types, numbers and byte sizes of every value.
   Status describe_values() {
@@ -54,6 +70,7 @@ class Compiler {
       p.name = v.name;
       p.type = f.type;
       p.layout = v.layout;
+      p.device = device_index(v.device);
       if (!f.type.is_tensor()) continue;
       p.dtype = f.type.dtype();
       const auto numbers = f.shape.numbers();
@@ -66,6 +83,10 @@ class Compiler {
       p.known = true;
       p.bytes = *bytes;
     }
+    for (size_t i = 0; i < options_.bound.inputs.size(); ++i)
+      program().values[g_.inputs()[i].index].device = options_.bound.inputs[i];
+    for (size_t i = 0; i < options_.bound.outputs.size(); ++i)
+      program().values[g_.outputs()[i].index].device = options_.bound.outputs[i];
     return absl::OkStatus();
   }
 
@@ -127,12 +148,37 @@ class Compiler {
       step.escapes = facts.escapes;
       step.aliases.assign(facts.aliases.begin(), facts.aliases.end());
     }
+    step_device_.push_back(n.outputs.empty() || !n.outputs[0].valid() ? -1
+                                                                      : device_index(g_.value(n.outputs[0]).device));
+    if (has_devices() && n.op.domain == kInternalDomain && n.op.type == "Copy") as_device_copy(&step, &facts);
+    if (step_device_.back() >= 0 && (dynamic || step.sized_at_run != 0))
+      return unsupported(
+          "it runs on a device, but the sizes of its inputs or outputs are known only at run; let the host run it");
     RETURN_IF_ERROR(add_bodies(id, &step));
     add_plan_step(step, facts, dynamic);
     program_->facts.push_back(std::move(facts));
     program_->nodes.push_back(id);
     program().steps.push_back(std::move(step));
     return absl::OkStatus();
+  }
+
+  // A copy between two devices is work of the device's lane. One whose source is bound where it should go is a view.
+  void as_device_copy(ProgramStep* step, KernelFacts* facts) {
+    const ProgramValue &in = program().values[step->inputs[0]], &out = program().values[step->outputs[0]];
+    if (in.device < 0 && out.device < 0) return;
+    step_device_.back() = out.device >= 0 ? out.device : in.device;
+    step->keep = std::make_shared<DeviceCopy>(device_at(in.device), device_at(out.device));
+    step->runnable = step->keep.get();
+    step->scratch_shared = step->scratch_per_worker = 0;
+    *facts = KernelFacts();
+    facts->kernel = absl::StrCat("copy.", to_string(device_at(in.device)), ".", to_string(device_at(out.device)));
+    if (in.device == out.device) {
+      facts->reason = "bound where it goes";
+      facts->aliases.push_back({0, 0, 0});
+      return;
+    }
+    ++program_->copies;
+    program_->copied_bytes += in.bytes;
   }
 
   // Bodies whose inputs are known by number get a slab of their own inside this step's scratch.
@@ -154,10 +200,13 @@ class Compiler {
     return absl::OkStatus();
   }
 
+  int64_t own_scratch_bytes(const ProgramStep& step) const {
+    return static_cast<int64_t>(step.scratch_shared + step.scratch_per_worker * options_.workers);
+  }
   // Scratch layout of a step: the shared block, one block a worker, then the slabs of its bodies one after the other
   // (Loop and Scan have one body; the branches of an If share one place, since one of them runs).
   int64_t scratch_bytes(const ProgramStep& step) const {
-    int64_t bytes = static_cast<int64_t>(step.scratch_shared + step.scratch_per_worker * options_.workers);
+    int64_t bytes = own_scratch_bytes(step);
     int64_t bodies = 0;
     for (int64_t b : step.body_slab_bytes) bodies = std::max(bodies, b);
     return bytes + static_cast<int64_t>(round_up(bodies, kAlignment));
@@ -176,6 +225,7 @@ class Compiler {
       scratch_of_.back() = static_cast<int32_t>(g_.value_capacity() + scratch_sizes_.size());
       scratch_sizes_.push_back(scratch);
       scratch_names_.push_back(absl::StrCat("scratch of ", step.name));
+      scratch_devices_.push_back(step_device_.back());
       s.writes.push_back(scratch_of_.back());
     }
     program_->problem.steps.push_back(std::move(s));
@@ -203,6 +253,7 @@ class Compiler {
       PlanValue& q = values[i];
       q.name = p.name;
       q.alignment = kAlignment;
+      q.device = p.device;
       q.bytes = p.type.is_object() ? 0 : p.known ? p.bytes : kUnknownSize;
       if (v.constant) {
         q.role = Role::weight;
@@ -246,11 +297,28 @@ class Compiler {
       q.bytes = scratch_sizes_[i];
       q.alignment = kAlignment;
       q.role = Role::scratch;
+      q.device = scratch_devices_[i];
       values.push_back(q);
     }
     program_->scratch_names = std::move(scratch_names_);
     for (size_t i = 0; i < scratch_sizes_.size(); ++i)
       values[g_.value_capacity() + i].name = program_->scratch_names[i];
+  }
+
+  // Lanes, and what they wait for. The host has one.
+  void set_lanes() {
+    PlanProblem& problem = program_->problem;
+    if (!has_devices()) return;
+    problem.devices = static_cast<int32_t>(options_.devices->drivers().size());
+    program().lane_device = add_device_lanes(problem, step_device_, *options_.devices);
+    program_->waits = add_waits(problem);
+    program().lanes = problem.lanes;
+    program().notifications = program_->waits.notifications;
+    for (size_t s = 0; s < problem.steps.size(); ++s) {
+      program().steps[s].lane = problem.steps[s].lane;
+      program().steps[s].waits = problem.steps[s].waits;
+      program().steps[s].signals = problem.steps[s].signals;
+    }
   }
 
   void place_values() {
@@ -293,6 +361,7 @@ class Compiler {
     }
     program().weights = prepared_.weights;
     program().slab_bytes = plan.peak;
+    for (const SlabFigures& f : plan.devices) program().device_slab_bytes.push_back(f.peak);
   }
 
   void place_scratch() {
@@ -300,13 +369,14 @@ class Compiler {
       if (scratch_of_[s] < 0) continue;
       ProgramStep& step = program().steps[s];
       step.scratch_offset = program_->plan.values[scratch_of_[s]].offset;
-      const int64_t own = static_cast<int64_t>(step.scratch_shared + step.scratch_per_worker * options_.workers);
+      const int64_t own = own_scratch_bytes(step);
       for (size_t b = 0; b < step.bodies.size(); ++b)
         if (step.body_slab_bytes[b] > 0) step.body_slab_offset[b] = step.scratch_offset + own;
     }
   }
 
-  // After which step a counted buffer or an object is of no use to anybody.
+  // After which step a counted buffer or an object is of no use to anybody. What a device reads stays until the run
+  // ends, when its lanes are drained.
   void find_releases() {
     std::vector<int32_t> last(g_.value_capacity(), -1);
     auto root = [&](int32_t v) { return program().values[v].root >= 0 ? program().values[v].root : v; };
@@ -316,6 +386,9 @@ class Compiler {
       for (int32_t v : program().steps[s].outputs)
         if (v >= 0) last[root(v)] = static_cast<int32_t>(s);
     }
+    for (size_t s = 0; s < program().steps.size(); ++s)
+      for (int32_t v : program().steps[s].inputs)
+        if (v >= 0 && step_device_[s] >= 0) last[root(v)] = -1;
     for (int32_t v : program().outputs) last[root(v)] = -1;
     for (int32_t v : program().inputs) last[root(v)] = -1;
     for (size_t v = 0; v < last.size(); ++v) {
@@ -335,6 +408,8 @@ class Compiler {
   std::vector<int32_t> scratch_of_;  // by step; -1: none
   std::vector<int64_t> scratch_sizes_;
   std::vector<std::string> scratch_names_;
+  std::vector<int32_t> scratch_devices_;
+  std::vector<int32_t> step_device_;  // by step: a place in the devices; -1: the host
 };
 
 }  // namespace

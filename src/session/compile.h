@@ -6,22 +6,34 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "exec/program.h"
 #include "graph/facts.h"
 #include "kernel_api/instance_cache.h"
 #include "plan/planner.h"
+#include "plan/waits.h"
 #include "session/prepared.h"
 
 namespace forethought {
 
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
-  PlanProblem problem;  // values by graph value id, then one scratch value for each step that wants one
+  WaitCounts waits;          // between lanes
+  int64_t copies = 0;        // steps that copy between devices
+  int64_t copied_bytes = 0;  // what they move in one run
+  PlanProblem problem;       // values by graph value id, then one scratch value for each step that wants one
   Plan plan;
   std::vector<KernelFacts> facts;  // by step; of dynamic steps empty
   std::vector<NodeId> nodes;       // by step
   std::vector<std::string> scratch_names;
   std::map<std::pair<uint32_t, int>, std::shared_ptr<const CompiledProgram>> bodies;  // planned inside this slab
+};
+
+// Where the caller has the inputs and wants the outputs of a run: places in CompileOptions::devices, -1 for the host.
+// Empty: all on the host.
+struct Bindings {
+  std::vector<int32_t> inputs, outputs;
+  bool operator==(const Bindings&) const = default;
 };
 
 struct CompileOptions {
@@ -31,6 +43,8 @@ struct CompileOptions {
   bool share = true;  // false: views, overwrites and windows are left out, every output has bytes of its own
   InstanceCache* cache = nullptr;
   StepResolver* resolver = nullptr;
+  const DeviceSet* devices = nullptr;  // those with memory of their own; null: none
+  Bindings bound;
 };
 
 // A body's program source; compile() plans bodies of known shapes inside the parent's slab through it.

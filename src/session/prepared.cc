@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu.h"
 #include "graph/operator.h"
+#include "session/device_io.h"
 
 namespace forethought {
 namespace {
@@ -50,7 +51,7 @@ Status prepare_node(const Graph& g, NodeId id, PreparedNode* out, std::vector<bo
   return absl::OkStatus();
 }
 
-StatusOr<std::unique_ptr<PreparedGraph>> prepare_view(const Graph& g, WeightTotals* totals) {
+StatusOr<std::unique_ptr<PreparedGraph>> prepare_view(const Graph& g, WeightTotals* totals, const DeviceSet* devices) {
   auto p = std::make_unique<PreparedGraph>();
   p->view = &g;
   p->order = g.order();
@@ -58,8 +59,15 @@ StatusOr<std::unique_ptr<PreparedGraph>> prepare_view(const Graph& g, WeightTota
   p->weight_of.assign(g.value_capacity(), -1);
   auto take_weight = [&](ValueId v) -> Status {
     if (p->weight_of[v.index] >= 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(Tensor t, aligned(*g.value(v).constant, totals));
-    totals->constants += t.bytes();
+    DeviceDriver* device = devices ? devices->find(g.value(v).device) : nullptr;
+    Tensor t;
+    if (device) {
+      ASSIGN_OR_RETURN(t, copy_to_device(*g.value(v).constant, *device, absl::StrCat("constant ", g.value(v).name)));
+      totals->on_devices += t.bytes();
+    } else {
+      ASSIGN_OR_RETURN(t, aligned(*g.value(v).constant, totals));
+      totals->constants += t.bytes();
+    }
     p->weight_of[v.index] = static_cast<int32_t>(p->weights.size());
     p->weights.push_back(std::move(t));
     return absl::OkStatus();
@@ -72,7 +80,7 @@ StatusOr<std::unique_ptr<PreparedGraph>> prepare_view(const Graph& g, WeightTota
     for (size_t i = 0; i < n.inputs.size(); ++i)
       if (g.is_constant(n.inputs[i]) && reads_original[i]) RETURN_IF_ERROR(take_weight(n.inputs[i]));
     for (size_t b = 0; b < n.bodies.size(); ++b) {
-      ASSIGN_OR_RETURN(auto body, prepare_view(*n.bodies[b].second, totals));
+      ASSIGN_OR_RETURN(auto body, prepare_view(*n.bodies[b].second, totals, devices));
       p->bodies[{id.index, static_cast<int>(b)}] = std::move(body);
     }
   }
@@ -83,8 +91,9 @@ StatusOr<std::unique_ptr<PreparedGraph>> prepare_view(const Graph& g, WeightTota
 
 }  // namespace
 
-StatusOr<std::unique_ptr<PreparedGraph>> prepare_graph(std::unique_ptr<Graph> graph, WeightTotals* totals) {
-  ASSIGN_OR_RETURN(std::unique_ptr<PreparedGraph> p, prepare_view(*graph, totals));
+StatusOr<std::unique_ptr<PreparedGraph>> prepare_graph(std::unique_ptr<Graph> graph, WeightTotals* totals,
+                                                       const DeviceSet* devices) {
+  ASSIGN_OR_RETURN(std::unique_ptr<PreparedGraph> p, prepare_view(*graph, totals, devices));
   p->graph = std::move(graph);
   return p;
 }

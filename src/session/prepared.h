@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "device/device.h"
 #include "graph/facts.h"
 #include "graph/graph.h"
 #include "kernel_api/kernel.h"
@@ -20,9 +21,10 @@ struct PreparedNode {
 };
 
 struct WeightTotals {
-  int64_t constants = 0;  // bytes of constants that steps read in place
-  int64_t packed = 0;     // bytes of packed forms
-  int64_t copied = 0;     // bytes copied because they lay unaligned
+  int64_t constants = 0;   // bytes of constants that steps read in place
+  int64_t packed = 0;      // bytes of packed forms
+  int64_t on_devices = 0;  // bytes of constants that devices hold
+  int64_t copied = 0;      // bytes copied because they lay unaligned
 };
 
 struct PreparedGraph {
@@ -36,6 +38,8 @@ struct PreparedGraph {
 };
 
 // Asks every kernel what it packs, packs it, and aligns the constants that kernels read as they are.
-StatusOr<std::unique_ptr<PreparedGraph>> prepare_graph(std::unique_ptr<Graph> graph, WeightTotals* totals);
+// Constants that live on one of `devices` (may be null) are copied there.
+StatusOr<std::unique_ptr<PreparedGraph>> prepare_graph(std::unique_ptr<Graph> graph, WeightTotals* totals,
+                                                       const DeviceSet* devices = nullptr);
 
 }  // namespace forethought

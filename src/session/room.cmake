@@ -9,3 +9,6 @@ add_custom_command(
   COMMENT "Embedding the page of a plan"
   VERBATIM)
 target_sources(ft_session PRIVATE ${_ft_page_header})
+
+# Tests of sessions run models on the simulated device.
+list(APPEND tests ${CMAKE_CURRENT_SOURCE_DIR}/device/sim_device_testing.cc)

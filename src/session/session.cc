@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/knobs.h"
+#include "device/lanes.h"
 #include "exec/executor.h"
 #include "graph/schema/schema.h"
 #include "onnx/save/save.h"
@@ -83,7 +84,9 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   s->figures_.nodes = static_cast<int64_t>(graph.node_count_deep());
   if (!options.optimized_model_path.empty())
     RETURN_IF_ERROR(with_context(save_model(graph, options.optimized_model_path), "save the optimised model"));
-  ASSIGN_OR_RETURN(s->prepared_, prepare_graph(std::move(result.graph), &s->weights_));
+  for (const auto& p : s->providers_) s->devices_.add(p->driver());
+  s->device_io_ = std::make_unique<DeviceIo>(graph, s->devices_);
+  ASSIGN_OR_RETURN(s->prepared_, prepare_graph(std::move(result.graph), &s->weights_, &s->devices_));
   s->instances_ = std::make_unique<InstanceCache>();
   s->pool_ = std::make_unique<Pool>(options.intra_op_threads > 0 ? options.intra_op_threads
                                                                  : static_cast<int>(knob_int(Knob::kThreads)));
@@ -99,6 +102,7 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   shared.share = options.share;
   shared.capacity = static_cast<size_t>(std::max(1, options.plan_cache_capacity));
   shared.instances = s->instances_.get();
+  shared.devices = &s->devices_;
   s->source_ = std::make_unique<GraphSource>(*s->prepared_, shared);
   s->budget_ =
       std::make_shared<MemoryBudget>(options.memory_limit > 0 ? options.memory_limit : MemoryBudget::kUnlimited);
@@ -110,6 +114,10 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   environment.side = s->side_.get();
   environment.budget = s->budget_;
   environment.slab_options.populate = true;
+  for (const auto& d : s->devices_.drivers()) {
+    s->lane_devices_.push_back(make_stream_lanes(d));
+    environment.devices.push_back(s->lane_devices_.back().get());
+  }
   s->executor_ = std::make_unique<Executor>(std::move(environment));
 
   const Graph& g = *s->prepared_->view;
@@ -180,6 +188,16 @@ Status Session::check_input(size_t i, const Value& v) const {
 }
 
 Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions& options) {
+  static const Bindings on_host;
+  const bool counts_fit = inputs.size() == inputs_.size() && outputs.size() == outputs_.size();
+  if (!counts_fit || !DeviceIo::any(inputs, outputs)) return run_bound(inputs, outputs, on_host, options);
+  ASSIGN_OR_RETURN(DeviceRun run, device_io_->begin(inputs_, inputs, outputs_, outputs));
+  RETURN_IF_ERROR(run_bound(run.inputs, {run.outputs.data(), run.outputs.size()}, run.bound, options));
+  return device_io_->end(run, outputs);
+}
+
+Status Session::run_bound(std::span<const Value> inputs, std::span<Value> outputs, const Bindings& bound,
+                          const RunOptions& options) {
   if (inputs.size() != inputs_.size())
     return invalid(absl::StrCat("the model has ", inputs_.size(), " inputs; ", inputs.size(), " came"));
   if (outputs.size() != outputs_.size())
@@ -195,7 +213,7 @@ Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outp
   }
   for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(check_input(i, inputs[i]));
   RETURN_IF_ERROR(symbols_.check(inputs_, inputs));
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs, bound));
   absl::InlinedVector<const void*, 8> places;
   if (std::any_of(outputs.begin(), outputs.end(), [](const Value& v) { return v.is_tensor() && v.tensor().data; })) {
     RETURN_IF_ERROR(check_bound_memory(inputs_, inputs, outputs_, outputs, *program));

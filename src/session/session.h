@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "memory/budget.h"
 #include "session/async_run.h"
+#include "session/device_io.h"
 #include "session/input_symbols.h"
 #include "session/options.h"
 #include "session/pipeline.h"
@@ -23,6 +24,7 @@ namespace forethought {
 
 class Pool;
 class Executor;
+class LaneDevice;
 class IoPool;
 class SideArena;
 
@@ -83,12 +85,16 @@ class Session {
 
   // The plan for these input shapes (in order), or for the declared ones where all are numbers.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims) const;
+  // The devices with memory of their own that its providers brought.
+  const DeviceSet& devices() const { return devices_; }
   const PreparedGraph& prepared() const { return *prepared_; }
 
  private:
   Session() = default;
   static StatusOr<std::unique_ptr<Session>> finish(PipelineResult result, const SessionOptions& options,
                                                    double load_start);
+  Status run_bound(std::span<const Value> inputs, std::span<Value> outputs, const Bindings& bound,
+                   const RunOptions& options);
   Status check_input(size_t i, const Value& v) const;
   int find_input(std::string_view name) const;
   int find_output(std::string_view name) const;
@@ -97,6 +103,9 @@ class Session {
   PipelineReport report_;
   std::vector<std::unique_ptr<Provider>> providers_;
   std::vector<std::string> provider_names_;
+  DeviceSet devices_;
+  std::vector<std::shared_ptr<LaneDevice>> lane_devices_;
+  std::unique_ptr<DeviceIo> device_io_;
   std::unique_ptr<PreparedGraph> prepared_;
   std::unique_ptr<InstanceCache> instances_;
   std::unique_ptr<GraphSource> source_;

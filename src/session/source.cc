@@ -61,7 +61,8 @@ void GraphSource::keep(Key key, std::shared_ptr<const CompiledProgram> program) 
   }
 }
 
-StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, Effort effort) {
+StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, Effort effort,
+                                                                          const Bindings& bound) {
   const int64_t start = thread_ns();
   RETURN_IF_ERROR(infer_facts(*graph_.view, facts));
   CompileOptions o;
@@ -71,6 +72,8 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.share = shared_.share;
   o.cache = shared_.instances;
   o.resolver = this;
+  o.devices = shared_.devices;
+  o.bound = bound;
   ASSIGN_OR_RETURN(std::shared_ptr<CompiledProgram> p, compile(graph_, facts, bodies_, o));
   const int64_t took = thread_ns() - start;
   std::lock_guard lock(mutex_);
@@ -80,6 +83,12 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
 }
 
 StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<const Value> inputs) {
+  static const Bindings host;
+  return program_for(inputs, host);
+}
+
+StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<const Value> inputs,
+                                                                  const Bindings& bound) {
   static thread_local Key key;  // kept for its capacity: a repeated shape allocates nothing
   key.clear();
   for (const Value& v : inputs) {
@@ -89,6 +98,8 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
       key.push_back(kObject);
     }
   }
+  // What comes before has one length for each set of ranks, so a longer key is another one.
+  for (const auto* places : {&bound.inputs, &bound.outputs}) key.insert(key.end(), places->begin(), places->end());
   if (auto known = find(key)) return std::shared_ptr<const Program>(std::move(known));
   const Key own_key = key;
   FactTable facts = seed_facts(*graph_.view);
@@ -99,7 +110,7 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
     f.shape = SymShape::of(inputs[i].tensor().dims);
     f.has_value = false;
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, Effort::replan));
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, Effort::replan, bound));
   keep(own_key, made);
   return std::shared_ptr<const Program>(std::move(made));
 }

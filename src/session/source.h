@@ -27,10 +27,13 @@ class GraphSource final : public BodySource, public StepResolver {
     bool share = true;     // see CompileOptions
     size_t capacity = 32;  // programs kept
     InstanceCache* instances = nullptr;
+    const DeviceSet* devices = nullptr;  // see CompileOptions
   };
   GraphSource(const PreparedGraph& graph, const Shared& shared);
 
   StatusOr<std::shared_ptr<const Program>> program_for(std::span<const Value> inputs) override;
+  // The same for inputs and outputs that are bound on devices.
+  StatusOr<std::shared_ptr<const Program>> program_for(std::span<const Value> inputs, const Bindings& bound);
   StatusOr<std::shared_ptr<const CompiledProgram>> program_for_facts(const FactTable& facts) override;
   // The program for these input facts, planned with full effort and kept: what load does for known shapes.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_at_load(const FactTable& seeds);
@@ -49,7 +52,8 @@ class GraphSource final : public BodySource, public StepResolver {
   using Entry = std::pair<Key, std::shared_ptr<const CompiledProgram>>;
 
   // Infers in place and compiles.
-  StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, Effort effort);
+  StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, Effort effort,
+                                                               const Bindings& bound = {});
   std::shared_ptr<const CompiledProgram> find(const Key& key);
   void keep(Key key, std::shared_ptr<const CompiledProgram> program);
 
