@@ -115,16 +115,20 @@ class Packer {
   using Keys = std::pair<int64_t, int64_t>;
 
   bool at_bound() const { return best_.height <= p_.lower_bound; }
-  bool finished() const { return at_bound() || placer_.work() >= end_of_work_; }
+  // Also where the next placing would cost more than what is left.
+  bool finished() const { return at_bound() || placer_.work() + placer_.scan_work() >= end_of_work_; }
   int64_t span(int32_t i) const { return int64_t{p_.items[i].last} - p_.items[i].first + 1; }
+
+  void keep_if_lower(int64_t height) {
+    if (height >= best_.height) return;
+    best_.height = height;
+    best_.offsets = offsets_;
+  }
 
   // Returns whether to stop trying.
   bool attempt(std::vector<int32_t> order, Fit fit, Tops tops = {}) {
     const int64_t height = placer_.place(order, 0, fit, tops.is_top.empty() ? best_.height : INT64_MAX, offsets_, tops);
-    if (height < best_.height) {
-      best_.height = height;
-      best_.offsets = offsets_;
-    }
+    keep_if_lower(height);
     if (fit == Fit::lowest) starts_.push_back({std::move(order), std::move(tops), height});
     return finished();
   }
@@ -132,10 +136,9 @@ class Packer {
   // What no packing may be worse than, whatever it costs.
   void plain_rules() {
     attempt(order_by(n_, [&](int32_t i) { return -p_.items[i].size; }), Fit::lowest);
-    if (best_.height <= p_.lower_bound) return;
+    if (at_bound()) return;
     by_birth_ = order_by(n_, [&](int32_t i) { return p_.items[i].first; });
-    attempt(by_birth_, Fit::tightest);
-    if (best_.height <= p_.lower_bound) return;
+    if (keep_if_lower(placer_.place_born(by_birth_, best_.height, offsets_)); at_bound()) return;
     if (Packing slots = share_slots(p_, by_birth_); slots.height < best_.height) best_ = std::move(slots);
   }
 

@@ -3,15 +3,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "base/checked.h"
 
 namespace forethought::planning {
 namespace {
-
-constexpr size_t kBlock = 128;  // entries: short enough to shift on insertion, long enough to scan fast
 
 int64_t align_up(int64_t offset, uint32_t alignment) {
   return static_cast<int64_t>(round_up(static_cast<size_t>(offset), alignment));
@@ -49,6 +51,59 @@ class GapFinder {
   Fit fit_;
   int64_t ceiling_;
   int64_t cursor_ = 0, best_ = -1, best_room_ = std::numeric_limits<int64_t>::max();
+};
+
+// The free bytes below the end of what is taken.
+class Gaps {
+ public:
+  int64_t take_tightest(int64_t size, uint32_t alignment) {
+    for (auto it = by_room_.lower_bound({size, 0}); it != by_room_.end(); ++it) {
+      const auto [room, begin] = *it;
+      const int64_t at = align_up(begin, alignment);
+      if (begin + room - at < size) continue;
+      by_room_.erase(it);
+      end_of_.erase(begin);
+      add(begin, at);
+      add(at + size, begin + room);
+      return at;
+    }
+    const int64_t at = align_up(end_, alignment);
+    add(end_, at);
+    end_ = at + size;
+    return at;
+  }
+  void give(int64_t begin, int64_t end) {
+    auto next = end_of_.lower_bound(begin);
+    if (next != end_of_.end() && next->first == end) {
+      end = next->second;
+      next = remove(next);
+    }
+    if (next != end_of_.begin() && std::prev(next)->second == begin) {
+      begin = std::prev(next)->first;
+      remove(std::prev(next));
+    }
+    if (end == end_) {
+      end_ = begin;
+    } else {
+      add(begin, end);
+    }
+  }
+
+ private:
+  using Ends = std::map<int64_t, int64_t>;
+  void add(int64_t begin, int64_t end) {
+    if (begin == end) return;
+    by_room_.emplace(end - begin, begin);
+    end_of_.emplace(begin, end);
+  }
+  Ends::iterator remove(Ends::iterator it) {
+    by_room_.erase({it->second - it->first, it->first});
+    return end_of_.erase(it);
+  }
+
+  std::set<std::pair<int64_t, int64_t>> by_room_;  // room, begin
+  Ends end_of_;                                    // by begin
+  int64_t end_ = 0;
 };
 
 }  // namespace
@@ -169,51 +224,115 @@ int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit
   return height;
 }
 
-template <bool kSerial>
+void Placer::Block::insert(size_t at, const PackItem& it, int32_t number, Span span) {
+  const auto put = [&](auto& list, auto value) {
+    std::copy_backward(list.begin() + at, list.begin() + count, list.begin() + count + 1);
+    list[at] = value;
+  };
+  put(first, it.first);
+  put(last, it.last);
+  put(item, number);
+  put(spans, span);
+  ++count;
+}
+
+void Placer::Block::move_upper_half_to(Block& other) {
+  const size_t half = count / 2;
+  const auto move = [&](const auto& from, auto& to) {
+    std::copy(from.begin() + half, from.begin() + count, to.begin());
+  };
+  move(first, other.first);
+  move(last, other.last);
+  move(item, other.item);
+  move(spans, other.spans);
+  other.count = count - half;
+  count = half;
+}
+
+// Lists in meets_ which entries live at the same time as the item; returns how many.
+size_t Placer::list_meeting(const Block& block, int item) {
+  size_t n = 0;
+  if (problem_.lanes == 1) {
+    const PackItem it = problem_.items[item];
+    for (size_t i = 0; i < block.count; ++i) {  // without a branch: who meets is not predictable
+      meets_[n] = static_cast<uint8_t>(i);
+      n += static_cast<size_t>(block.first[i] <= it.last) & static_cast<size_t>(it.first <= block.last[i]);
+    }
+    return n;
+  }
+  for (size_t i = 0; i < block.count; ++i) {
+    if (problem_.conflict(item, block.item[i])) meets_[n++] = static_cast<uint8_t>(i);
+  }
+  return n;
+}
+
 int64_t Placer::gap_by_scan(int item, Fit fit, int64_t ceiling) {
-  const PackItem it = problem_.items[item];
-  GapFinder gap(it.size, it.alignment, fit, ceiling);
-  for (const Block& block : blocks_) {
-    work_ += static_cast<int64_t>(block.size()) / 2;
-    for (const Placed& p : block) {
-      const bool meets = kSerial ? p.first <= it.last && it.first <= p.last : problem_.conflict(item, p.item);
-      if (!meets) continue;
-      if (gap.fits_before(p.begin)) {
-        if (gap.take_before(p.begin)) return gap.result();
-      }
-      gap.advance(p.end);
+  GapFinder gap(problem_.items[item].size, problem_.items[item].alignment, fit, ceiling);
+  for (const auto& block : blocks_) {
+    work_ += static_cast<int64_t>(block->count) / 2;
+    const size_t n = list_meeting(*block, item);
+    for (size_t i = 0; i < n; ++i) {
+      const Span s = block->spans[meets_[i]];
+      if (gap.fits_before(s.begin) && gap.take_before(s.begin)) return gap.result();
+      gap.advance(s.end);
     }
   }
   return gap.result();
 }
 
 void Placer::insert_placed(int item, int64_t offset) {
-  const PackItem& it = problem_.items[item];
+  const auto starts_after = [](int64_t o, const Span& s) { return o < s.begin; };
   size_t b = 0;
-  while (b + 1 < blocks_.size() && blocks_[b + 1].front().begin <= offset) ++b;
-  Block& block = blocks_[b];
-  const auto at =
-      std::upper_bound(block.begin(), block.end(), offset, [](int64_t o, const Placed& p) { return o < p.begin; });
-  block.insert(at, Placed{offset, offset + it.size, it.first, it.last, item});
-  if (block.size() < kBlock) return;
-  Block upper(block.begin() + kBlock / 2, block.end());
-  block.resize(kBlock / 2);
+  while (b + 1 < blocks_.size() && blocks_[b + 1]->spans[0].begin <= offset) ++b;
+  Block& block = *blocks_[b];
+  const auto at = std::upper_bound(block.spans.begin(), block.spans.begin() + block.count, offset, starts_after);
+  block.insert(static_cast<size_t>(at - block.spans.begin()), problem_.items[item], item,
+               {offset, offset + problem_.items[item].size});
+  if (block.count < Block::kMost) return;
+  auto upper = std::make_unique<Block>();
+  block.move_upper_half_to(*upper);
   blocks_.insert(blocks_.begin() + b + 1, std::move(upper));
 }
 
 int64_t Placer::place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit, std::vector<int64_t>& offsets,
                                const Tops& tops) {
   int64_t height = 0;
-  blocks_.assign(1, Block{});
+  blocks_.clear();
+  blocks_.push_back(std::make_unique<Block>());
   for (const int32_t item : order) {
     const Fit own = tops.has(item) ? Fit::highest : fit;
-    offsets[item] =
-        problem_.lanes == 1 ? gap_by_scan<true>(item, own, tops.ceiling) : gap_by_scan<false>(item, own, tops.ceiling);
+    offsets[item] = gap_by_scan(item, own, tops.ceiling);
     insert_placed(item, offsets[item]);
     height = std::max(height, reach(item, offsets[item]));
     if (height > limit) return height;
   }
   work_ += static_cast<int64_t>(order.size()) * 8;
+  return height;
+}
+
+// What is placed in order of births meets only what lives at the birth, so free bytes are a list of gaps.
+int64_t Placer::place_born(const std::vector<int32_t>& by_birth, int64_t limit, std::vector<int64_t>& offsets) {
+  if (problem_.lanes > 1 || (listed_ && !dense_)) return place(by_birth, 0, Fit::tightest, limit, offsets);
+  const auto& items = problem_.items;
+  Gaps gaps;
+  std::vector<std::pair<int32_t, int32_t>> dying;  // a heap of (last step, item)
+  const auto later = std::greater<std::pair<int32_t, int32_t>>();
+  int64_t height = 0;
+  excess_ = 0;
+  for (const int32_t item : by_birth) {
+    while (!dying.empty() && dying.front().first < items[item].first) {
+      std::pop_heap(dying.begin(), dying.end(), later);
+      const int32_t dead = dying.back().second;
+      gaps.give(offsets[dead], offsets[dead] + items[dead].size);
+      dying.pop_back();
+    }
+    offsets[item] = gaps.take_tightest(items[item].size, items[item].alignment);
+    dying.emplace_back(items[item].last, item);
+    std::push_heap(dying.begin(), dying.end(), later);
+    height = std::max(height, reach(item, offsets[item]));
+    if (height > limit) return height;
+  }
+  work_ += static_cast<int64_t>(by_birth.size()) * 100;
   return height;
 }
 

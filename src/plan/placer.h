@@ -1,7 +1,9 @@
 // Gives offsets to items one after the other, each the lowest or the tightest gap among those it conflicts with.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "plan/pack.h"
@@ -37,6 +39,8 @@ class Placer {
   // the height over all, or more than `limit` as soon as one item ends above it. Counts its work.
   int64_t place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit, std::vector<int64_t>& offsets,
                 const Tops& tops = {});
+  // Places items in order of their births, each in the tightest gap: the same as place() with Fit::tightest.
+  int64_t place_born(const std::vector<int32_t>& by_birth, int64_t limit, std::vector<int64_t>& offsets);
   // How far the items of the last complete placing reach above the lower bound, summed; and a limit to it, beyond which
   // a placing ends early like one above its limit.
   int64_t excess() const { return excess_; }
@@ -44,17 +48,25 @@ class Placer {
   // What was looked at, in units of 2 to 5 ns on a core of 2023.
   int64_t work() const { return work_; }
   void count(int64_t work) { work_ += work; }
+  // What placing all items costs where it scans all that is placed; 0 where it looks at conflicts alone.
+  int64_t scan_work() const {
+    const int64_t n = static_cast<int64_t>(problem_.items.size());
+    return listed_ && !dense_ ? 0 : n * n / 4;
+  }
 
  private:
   struct Span {
     int64_t begin, end;
   };
-  struct Placed {
-    int64_t begin, end;
-    int32_t first, last;
-    int32_t item;
+  // Placed items in order of their offsets. Lifetimes stand apart, so that those that meet are found without branches.
+  struct Block {
+    static constexpr size_t kMost = 128;  // short enough to shift on insertion, long enough to scan fast
+    size_t count = 0;
+    std::array<int32_t, kMost> first, last, item;
+    std::array<Span, kMost> spans;
+    void insert(size_t at, const PackItem& it, int32_t number, Span span);
+    void move_upper_half_to(Block& other);
   };
-  using Block = std::vector<Placed>;
 
   void list_serial(int64_t most);
   void list_lanes(int64_t most);
@@ -64,7 +76,7 @@ class Placer {
   int64_t place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit, std::vector<int64_t>& offsets,
                          const Tops& tops);
   int64_t reach(int32_t item, int64_t offset);
-  template <bool kSerial>
+  size_t list_meeting(const Block& block, int item);
   int64_t gap_by_scan(int item, Fit fit, int64_t ceiling);
   void sort_spans();
   void insert_placed(int item, int64_t offset);
@@ -75,7 +87,8 @@ class Placer {
   std::vector<int32_t> neighbours_;
   std::vector<int32_t> rank_;
   std::vector<Span> spans_;
-  std::vector<Block> blocks_;  // all placed items in order of their offsets
+  std::vector<std::unique_ptr<Block>> blocks_;  // all placed items in order of their offsets
+  std::array<uint8_t, Block::kMost> meets_;
   int64_t work_ = 0;
   int64_t excess_ = 0, most_excess_ = INT64_MAX;
 };
