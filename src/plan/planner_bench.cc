@@ -8,31 +8,6 @@
 namespace forethought {
 namespace {
 
-// A graph with about `values` values: short lifetimes with some long ones, views, overwrites, windows and scratch.
-PlanProblem graph_like(int64_t values, int lanes) {
-  RandomProblemOptions o;
-  o.seed = 7;
-  o.steps = static_cast<int>(values * 10 / 14);
-  o.lanes = lanes;
-  o.reach = 6;
-  return random_problem(o);
-}
-
-// Lifetimes with uniformly random ends: the worst case for the number of conflicts.
-PlanProblem long_lived(int64_t values) {
-  Random rng(3);
-  PlanProblem p;
-  p.values.resize(values);
-  p.steps.resize(2 * values);
-  for (int64_t v = 0; v < values; ++v) {
-    p.values[v].bytes = 64 * (1 + rng.below(1000));
-    const int64_t a = rng.below(2 * values), b = rng.below(2 * values);
-    p.steps[std::min(a, b)].writes.push_back(static_cast<ValueNo>(v));
-    if (a != b) p.steps[std::max(a, b)].reads.push_back(static_cast<ValueNo>(v));
-  }
-  return p;
-}
-
 void run(benchmark::State& state, const PlanProblem& problem, Effort effort) {
   int64_t peak = 0, bound = 1;
   for (auto _ : state) {
@@ -45,14 +20,14 @@ void run(benchmark::State& state, const PlanProblem& problem, Effort effort) {
   state.counters["peak/bound"] = static_cast<double>(peak) / static_cast<double>(bound);
 }
 
-void BM_Replan(benchmark::State& state) { run(state, graph_like(state.range(0), 1), Effort::replan); }
-void BM_ReplanTwoLanes(benchmark::State& state) { run(state, graph_like(state.range(0), 2), Effort::replan); }
-void BM_ReplanLongLived(benchmark::State& state) { run(state, long_lived(state.range(0)), Effort::replan); }
-void BM_Load(benchmark::State& state) { run(state, graph_like(state.range(0), 1), Effort::load); }
-void BM_LoadLongLived(benchmark::State& state) { run(state, long_lived(state.range(0)), Effort::load); }
+void BM_Replan(benchmark::State& state) { run(state, net_like_problem(state.range(0)), Effort::replan); }
+void BM_ReplanTwoLanes(benchmark::State& state) { run(state, net_like_problem(state.range(0), 2), Effort::replan); }
+void BM_ReplanLongLived(benchmark::State& state) { run(state, long_lived_problem(state.range(0)), Effort::replan); }
+void BM_Load(benchmark::State& state) { run(state, net_like_problem(state.range(0)), Effort::load); }
+void BM_LoadLongLived(benchmark::State& state) { run(state, long_lived_problem(state.range(0)), Effort::load); }
 
 void BM_Validate(benchmark::State& state) {
-  const PlanProblem problem = graph_like(state.range(0), 1);
+  const PlanProblem problem = net_like_problem(state.range(0));
   const auto made = plan(problem, Effort::replan);
   for (auto _ : state) benchmark::DoNotOptimize(validate(problem, *made));
 }

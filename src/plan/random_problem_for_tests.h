@@ -167,4 +167,30 @@ class RandomProblem {
 
 inline PlanProblem random_problem(const RandomProblemOptions& options) { return RandomProblem(options).make(); }
 
+// About `values` values, like those of everyday graphs: short lifetimes, some long ones, views, overwrites, windows and
+// scratch.
+inline PlanProblem net_like_problem(int64_t values, int lanes = 1) {
+  RandomProblemOptions o;
+  o.seed = 7;
+  o.steps = static_cast<int>(values * 10 / 13);
+  o.lanes = lanes;
+  o.reach = 6;
+  return random_problem(o);
+}
+
+// Lifetimes with uniformly random ends: the most conflicts.
+inline PlanProblem long_lived_problem(int64_t values) {
+  Random rng(3);
+  PlanProblem p;
+  p.values.resize(values);
+  p.steps.resize(2 * values);
+  for (int64_t v = 0; v < values; ++v) {
+    p.values[v].bytes = 64 * (1 + rng.below(1000));
+    const int64_t a = rng.below(2 * values), b = rng.below(2 * values);
+    p.steps[std::min(a, b)].writes.push_back(static_cast<ValueNo>(v));
+    if (a != b) p.steps[std::max(a, b)].reads.push_back(static_cast<ValueNo>(v));
+  }
+  return p;
+}
+
 }  // namespace forethought
