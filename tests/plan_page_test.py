@@ -177,12 +177,17 @@ def test_boxes_of_every_arena_span_their_steps(browser, net):
         assert w == pytest.approx((v["last_step"] + 1 - v["first_step"]) * per_step)
 
 
-def test_arenas_that_the_page_does_not_know_have_a_band_too(browser, net, tmp_path):
-    url, _ = net
+def test_arenas_of_devices_have_bands_of_their_own(browser, net, tmp_path):
+    url, plan = net
     text = pathlib.Path(url.removeprefix("file://")).read_text()
-    (tmp_path / "far.html").write_text(text.replace('"arena":"input"', '"arena":"far_away"'))
+    value = by_name(plan)["b"]
+    here = f'"arena":"slab","index":-1,"offset":{value["offset"]},"bytes":{value["bytes"]},"first_step":{value["first_step"]},'
+    assert text.count(here) == 1
+    (tmp_path / "far.html").write_text(text.replace(here, here.replace("-1", "0", 1)))
     browser.get((tmp_path / "far.html").as_uri())
-    assert browser.execute_script("return plots.map((p) => [arenaName(p.band.arena), p.band.values.length])")[-1] == ["far away", 1]
+    assert ["arena of device 0", 1] in browser.execute_script("return plots.map((p) => [arenaName(p.band.arena), p.band.values.length])")
+    browser.execute_script(f"select(model.byId.get({value['id']}))")
+    assert facts(browser)["Place"].startswith("arena of device 0, ")
 
 
 def test_the_curve_follows_the_live_bytes(browser, net):
@@ -392,9 +397,13 @@ def test_everything_that_takes_keys_has_a_name(browser, net):
 # --- notebooks
 
 
-def test_notebooks_show_the_page_in_a_frame(browser, net, tmp_path):
+@pytest.fixture
+def forethought():
+    return pytest.importorskip("forethought")
+
+
+def test_notebooks_show_the_page_in_a_frame(forethought, browser, tmp_path):
     """What a notebook puts into its output area: the page, closed in a frame that may run scripts and nothing else."""
-    forethought = pytest.importorskip("forethought")
     from onnx import TensorProto, helper, save
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy"]
     save(helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:]),

@@ -96,6 +96,10 @@ def test_a_run_is_written_step_by_step(tmp_path):
     live = [e["args"]["bytes"] for e in data["traceEvents"] if e["ph"] == "C" and e["name"] == "planned live bytes"]
     assert live == [*plan["live"], 0]
     assert data["otherData"]["model"] == "net.graph"
+    memory = [e["args"] for e in data["traceEvents"] if e["ph"] == "C" and e["name"] == "memory"]
+    assert len(memory) == len(steps)
+    assert all({"planned", "unplanned", "leased", "retained"} <= set(m) for m in memory)
+    assert all(m["planned"] >= plan["peak"] and m["leased"] > 0 for m in memory)
 
 
 def test_several_runs_follow_each_other(tmp_path):

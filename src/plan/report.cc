@@ -104,14 +104,14 @@ std::string list_text(const PlanProblem& p, const std::vector<ValueNo>& ids, siz
 
 }  // namespace
 
-std::vector<int64_t> live_bytes(const PlanProblem& p, const Plan& plan) {
+std::vector<int64_t> live_bytes(const PlanProblem& p, const Plan& plan, int32_t device) {
   struct Storage {
     StepNo first = std::numeric_limits<StepNo>::max(), last = kNoId;
     int64_t bytes = 0;
   };
   std::vector<Storage> storages(plan.values.size());  // by root
   for (const ValuePlace& pl : plan.values) {
-    if (pl.arena != ArenaKind::slab || pl.first_step == kNoId) continue;
+    if (pl.arena != ArenaKind::slab || pl.index != device || pl.first_step == kNoId) continue;
     Storage& st = storages[pl.root];
     st.first = std::min(st.first, pl.first_step);
     st.last = std::max(st.last, pl.last_step);
@@ -227,9 +227,13 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
                {"reason", reason(p, plan, v)}};
     root["values"].push_back(std::move(entry));
   }
-  for (const SlabFigures& f : plan.devices) {
-    root["devices"].push_back(
-        {{"naive", f.naive}, {"lower_bound", f.lower_bound}, {"peak", f.peak}, {"padding", f.padding}});
+  for (size_t d = 0; d < plan.devices.size(); ++d) {
+    const SlabFigures& f = plan.devices[d];
+    root["devices"].push_back({{"naive", f.naive},
+                               {"lower_bound", f.lower_bound},
+                               {"peak", f.peak},
+                               {"padding", f.padding},
+                               {"live", live_bytes(p, plan, static_cast<int32_t>(d))}});
   }
   return root.dump(1, ' ', false, Json::error_handler_t::replace);
 }

@@ -20,7 +20,8 @@ std::string to_text(const PlanProblem& problem, const Plan& plan, ReportScope sc
 // a report of one value or step. "sharer_count": how many there are.
 std::string to_json(const PlanProblem& problem, const Plan& plan, ReportScope scope = {});
 
-// Bytes of the slab that are live at each step, rounded as the plan rounds; the most of them is its lower bound.
-std::vector<int64_t> live_bytes(const PlanProblem& problem, const Plan& plan);
+// Bytes of the host's or a device's slab that are live at each step, rounded as the plan rounds; the most of them is
+// its lower bound.
+std::vector<int64_t> live_bytes(const PlanProblem& problem, const Plan& plan, int32_t device = kNoId);
 
 }  // namespace forethought

@@ -109,11 +109,16 @@ TEST(Report, LiveBytesReachTheLowerBound) {
   EXPECT_THAT(live_bytes(e.problem, e.plan), ElementsAre(256, 256, 256, 256));
   EXPECT_EQ(nlohmann::json::parse(to_json(e.problem, e.plan))["live"], nlohmann::json({256, 256, 256, 256}));
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    const PlanProblem problem = random_problem({.seed = seed, .lanes = 1 + static_cast<int>(seed % 2)});
+    const PlanProblem problem =
+        random_problem({.seed = seed, .lanes = 1 + static_cast<int>(seed % 2), .devices = static_cast<int>(seed % 3)});
     const Plan made = *forethought::plan(problem, Effort::replan);
     const std::vector<int64_t> live = live_bytes(problem, made);
     ASSERT_EQ(live.size(), problem.steps.size());
     EXPECT_EQ(*std::max_element(live.begin(), live.end()), made.lower_bound) << seed;
+    for (size_t d = 0; d < made.devices.size(); ++d) {
+      const std::vector<int64_t> there = live_bytes(problem, made, static_cast<int32_t>(d));
+      EXPECT_EQ(*std::max_element(there.begin(), there.end()), made.devices[d].lower_bound) << seed;
+    }
   }
 }
 

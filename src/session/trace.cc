@@ -65,7 +65,7 @@ void TraceRecorder::on_step(const StepEvent& event) {
     for (const int32_t v : step.inputs) s.inputs.push_back(text_of(program, v));
     for (const int32_t v : step.outputs) s.outputs.push_back(text_of(program, v));
   }
-  if (event.depth == 0 && counters_) s.counters = counters_();
+  if (event.depth == 0 && counters_) s.memory = counters_();
   const std::lock_guard lock(mutex_);
   s.thread = threads_.try_emplace(std::this_thread::get_id(), static_cast<int32_t>(threads_.size())).first->second;
   if (event.depth > 0) {
@@ -211,8 +211,11 @@ std::string TraceRecorder::take(std::string_view model) {
     }
     for (const Step* s : main) out.counter("planned live bytes", s->begin_ns, {{"bytes", s->planned_live}});
     out.counter("planned live bytes", run.end_ns, {{"bytes", 0}});
-    for (const Step* s : main)
-      for (const auto& [name, bytes] : s->counters) out.counter(name, s->end_ns, {{"bytes", bytes}});
+    for (const Step* s : main) {
+      Json parts = Json::object();
+      for (const auto& [part, bytes] : s->memory) parts[part] = bytes;
+      if (!parts.empty()) out.counter("memory", s->end_ns, std::move(parts));
+    }
   }
   const Json trace{{"traceEvents", out.take()}, {"displayTimeUnit", "ns"}, {"otherData", {{"model", model}}}};
   return trace.dump(-1, ' ', false, Json::error_handler_t::replace);

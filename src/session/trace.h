@@ -19,8 +19,9 @@ namespace forethought {
 // and end_run().
 class TraceRecorder final : public StepSink {
  public:
-  // Names and bytes at this moment; asked after each step of the main graph, on the thread that ran it.
-  using Counters = std::function<std::vector<std::pair<std::string, int64_t>>()>;
+  using Bytes = std::vector<std::pair<std::string, int64_t>>;
+  // Parts of the memory in use at this moment; asked after each step of the main graph, on the thread that ran it.
+  using Counters = std::function<Bytes()>;
   explicit TraceRecorder(Counters counters = {}) : counters_(std::move(counters)) {}
 
   void begin_run();
@@ -29,8 +30,8 @@ class TraceRecorder final : public StepSink {
 
   // The trace of the runs that have ended, as JSON: one row a lane with its steps (bodies inside the step that runs
   // them), what they wait for, arrows from the step that gives a notification to the one that waits for it, a row of
-  // runs, the bytes that the plan says are live at each step, and the counters. Times are microseconds since the first
-  // begin_run(). Empties the recorder.
+  // runs, the bytes that the plan says are live at each step, and the parts of the memory in use. Times are
+  // microseconds since the first begin_run(). Empties the recorder.
   std::string take(std::string_view model);
 
  private:
@@ -43,7 +44,7 @@ class TraceRecorder final : public StepSink {
     int32_t thread = 0;        // a small number for each thread that was seen
     int32_t root_lane = 0;     // the main graph's lane whose step this runs in; its own at depth 0
     int64_t planned_live = 0;  // at depth 0
-    std::vector<std::pair<std::string, int64_t>> counters;
+    Bytes memory;
   };
   struct Run {
     int64_t begin_ns = 0, end_ns = 0;

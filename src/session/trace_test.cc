@@ -63,7 +63,7 @@ Json only(const Json& events, const char* key, const char* value) {
 
 TEST(Trace, LanesWaitAndArrowsShowForWhat) {
   const auto p = two_lanes();
-  TraceRecorder recorder([] { return std::vector<std::pair<std::string, int64_t>>{{"retained", 7}}; });
+  TraceRecorder recorder([] { return TraceRecorder::Bytes{{"planned", 3}, {"retained", 7}}; });
   recorder.begin_run();
   const int64_t t = now();
   recorder.on_step({.program = p.get(), .step = 0, .begin_ns = t + 1000, .end_ns = t + 3000});
@@ -89,11 +89,17 @@ TEST(Trace, LanesWaitAndArrowsShowForWhat) {
   EXPECT_EQ(to[0]["tid"], steps[1]["tid"]);
   EXPECT_EQ(to[0]["ts"], steps[1]["ts"]);
 
-  std::vector<int64_t> planned, retained;
-  for (const Json& e : only(events, "ph", "C"))
-    (e["name"] == "retained" ? retained : planned).push_back(e["args"]["bytes"]);
+  std::vector<int64_t> planned;
+  std::vector<Json> memory;
+  for (const Json& e : only(events, "ph", "C")) {
+    if (e["name"] == "memory") {
+      memory.push_back(e["args"]);
+    } else {
+      planned.push_back(e["args"]["bytes"]);
+    }
+  }
   EXPECT_THAT(planned, ElementsAre(256, 256, 0));
-  EXPECT_THAT(retained, ElementsAre(7, 7));
+  EXPECT_THAT(memory, ElementsAre(Json{{"planned", 3}, {"retained", 7}}, Json{{"planned", 3}, {"retained", 7}}));
   EXPECT_EQ(Json::parse(recorder.take("empty"))["traceEvents"].size(), 3u);  // names of the process and a row
 }
 

@@ -25,6 +25,18 @@ Status write(const std::string& path, const std::string& text) {
   return out ? absl::OkStatus() : invalid(absl::StrCat(path, " cannot be written"));
 }
 
+// What the session has of the system: what each role uses, and what is kept for the next use.
+TraceRecorder::Bytes parts(const MemoryStatistics& s) {
+  TraceRecorder::Bytes all;
+  int64_t retained = 0;
+  for (int r = 0; r < kMemoryRoles; ++r) {
+    all.emplace_back(name(static_cast<MemoryRole>(r)), s.roles[r].live);
+    retained += s.roles[r].retained;
+  }
+  all.emplace_back("retained", retained);
+  return all;
+}
+
 int run(const TraceArguments& a) {
   auto options = session_options(a.model);
   if (!options.ok()) return fail(options.status(), kUsage);
@@ -35,7 +47,7 @@ int run(const TraceArguments& a) {
   if (!dims.ok()) return fail(dims.status(), kUsage);
   auto inputs = random_inputs(session, *dims);
   if (!inputs.ok()) return fail(inputs.status(), kBadInput);
-  TraceRecorder recorder;
+  TraceRecorder recorder([&session] { return parts(session.memory_statistics()); });
   RunOptions traced;
   traced.sink = &recorder;
   for (int r = 0; r < a.warmup + a.runs; ++r) {
