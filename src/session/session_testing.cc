@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "exec/shadow.h"
 #include "graph/text.h"
 
 namespace forethought {
@@ -70,11 +71,15 @@ std::vector<Value> run_everywhere(const SessionMaker& make, const std::vector<Va
     auto session = make(o);
     EXPECT_TRUE(session.ok()) << to_string(o) << ": " << session.status();
     if (!session.ok()) return {};
-    for (int round = 0; round < 2; ++round) {
+    for (int round = 0; round < 4; ++round) {
+      ShadowSink shadow(round == 2 ? std::byte{0xff} : std::byte{0x5a});
+      RunOptions options;
+      if (round >= 2) options.sink = &shadow;
       std::vector<Value> outputs((*session)->outputs().size());
-      const Status s = (*session)->run_ordered(inputs, outputs);
-      const std::string where = absl::StrCat(to_string(o), " run ", round);
+      const Status s = (*session)->run_ordered(inputs, outputs, options);
+      const std::string where = absl::StrCat(to_string(o), round >= 2 ? " watched" : "", " run ", round);
       EXPECT_TRUE(s.ok()) << where << ": " << s;
+      EXPECT_TRUE(shadow.faults().empty()) << where << ": " << shadow.faults().front();
       if (!s.ok()) return {};
       if (first.empty()) first = outputs;
       if (of_level.empty() || o.optimization_level != level) of_level = outputs;

@@ -12,7 +12,7 @@ struct CheckArguments {
   ModelArguments model;  // its path stays empty
   std::string filter;
   double rtol = -1, atol = -1;
-  bool verbose = false;
+  bool verbose = false, shadow = false;
 };
 
 int run(const CheckArguments& a) {
@@ -29,7 +29,7 @@ int run(const CheckArguments& a) {
       progress(fmt::format("[{}/{}] {}", done, cases->size(), c.name));
       if (a.rtol >= 0) c.tolerance.rtol = a.rtol;
       if (a.atol >= 0) c.tolerance.atol = a.atol;
-      const Status s = run_case_files(c, *options);
+      const Status s = run_case_files(c, *options, nullptr, a.shadow);
       s.ok() ? ++passed : ++failed;
       if (s.ok() && !a.verbose) continue;
       progress("");
@@ -57,6 +57,9 @@ void add_check(CLI::App& app, int* code) {
   c->add_option("--rtol", a->rtol, "Relative tolerance instead of the case's (1e-3)")->check(CLI::NonNegativeNumber);
   c->add_option("--atol", a->atol, "Absolute tolerance instead of the case's (1e-7)")->check(CLI::NonNegativeNumber);
   c->add_flag("--verbose", a->verbose, "Name the cases that pass, too");
+  c->add_flag("--shadow", a->shadow,
+              "Watch each step too: what it reads must be as it was made, what it writes its own; free memory is "
+              "filled in two ways and must not show in the outputs");
   c->footer(footer({"check build/cases/node", "check build/cases --filter conv --level disabled", "check my_model"}));
   c->callback([a, code] { *code = run(*a); });
 }
