@@ -25,7 +25,6 @@ class DeviceCopy final : public Runnable {
 class StreamLanes : public LaneDevice {
  public:
   virtual DeviceDriver& driver() = 0;
-  virtual int64_t trim() = 0;  // gives kept blocks back; returns their bytes
   virtual int64_t retained_bytes() const = 0;
 };
 std::shared_ptr<StreamLanes> make_stream_lanes(std::shared_ptr<DeviceDriver> driver);

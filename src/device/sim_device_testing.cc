@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -146,6 +147,7 @@ class Simulated final : public SimDevice {
   void resume() override { set_paused(false); }
   void fail_work(int64_t nth) override { fail_work_in = nth; }
   void fail_allocation(int64_t nth) override { fail_allocation_in = nth; }
+  void fail_stream(int64_t nth) override { fail_stream_in = nth; }
   void on_work(std::function<void(int64_t)> call) override {
     const std::lock_guard lock(mutex);
     before_work = std::move(call);
@@ -215,7 +217,7 @@ class Simulated final : public SimDevice {
   bool paused = false;
   std::function<void(int64_t)> before_work;
   int64_t pieces = 0;
-  std::atomic<int64_t> fail_work_in{0}, fail_allocation_in{0};
+  std::atomic<int64_t> fail_work_in{0}, fail_allocation_in{0}, fail_stream_in{0};
   std::atomic<int64_t> launches{0}, copies{0}, copied_bytes{0}, synchronous_copies{0}, host_inputs{0}, event_waits{0},
       host_waits{0}, streams{0}, kept_buffers{0}, freed_in_use{0}, pending{0};
 
@@ -343,8 +345,8 @@ class Stream final : public DeviceStream {
  public:
   explicit Stream(Simulated& owner)
       : owner_(owner), delays_(owner.options.seed + static_cast<uint32_t>(owner.streams.load())) {
-    ++owner_.streams;
     thread_ = std::thread([this] { work(); });
+    ++owner_.streams;
   }
   ~Stream() override {
     drop_pending(cancelled("the stream was destroyed"));
@@ -541,7 +543,14 @@ Status Event::wait_on_host() {
   return mark_->wait_for(mark_->last_recorded());
 }
 
-StatusOr<std::unique_ptr<DeviceStream>> Simulated::create_stream() { return std::make_unique<Stream>(*this); }
+StatusOr<std::unique_ptr<DeviceStream>> Simulated::create_stream() {
+  if (fail_stream_in.load() > 0 && --fail_stream_in == 0) return exhausted("the simulated device has no more streams");
+  try {
+    return std::make_unique<Stream>(*this);
+  } catch (const std::system_error& e) {
+    return exhausted(absl::StrCat("the simulated device has no more threads: ", e.what()));
+  }
+}
 
 }  // namespace
 

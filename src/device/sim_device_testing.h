@@ -47,6 +47,8 @@ class SimDevice : public DeviceDriver {
   virtual void fail_work(int64_t nth) = 0;
   // Lets the n-th allocation from now on fail; 1 is the next, 0 none.
   virtual void fail_allocation(int64_t nth) = 0;
+  // Lets the n-th create_stream from now on fail; 1 is the next, 0 none.
+  virtual void fail_stream(int64_t nth) = 0;
   // Called on the device's thread before each piece of work with its number since the start; empty: not.
   virtual void on_work(std::function<void(int64_t number)> call) = 0;
   virtual SimDeviceCounts counts() const = 0;

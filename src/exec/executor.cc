@@ -59,7 +59,7 @@ void Executor::release(Resources r) {
   std::unique_ptr<Frame> dropped;  // after the lock is gone
   const std::lock_guard lock(mutex_);
   idle_slabs_.push_back(std::move(r.slab));
-  if (!r.frame) return;
+  if (!r.frame || !r.frame->fit()) return;  // lanes that could not be opened may open for the next run
   idle_frames_.push_back(std::move(r.frame));
   if (idle_frames_.size() > kIdleFrames) dropped = take_at(idle_frames_, idle_frames_.begin());
 }
@@ -83,6 +83,8 @@ int64_t Executor::trim() {
   }
   int64_t bytes = 0;
   for (const auto& slab : slabs) bytes += slab->capacity();
+  frames.clear();  // and with them their lanes
+  for (LaneDevice* device : environment_.devices) bytes += device->trim();
   return bytes;
 }
 

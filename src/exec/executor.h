@@ -55,7 +55,7 @@ class Executor {
   Status run(const std::shared_ptr<const Program>& program, std::span<const Value> inputs, std::span<Value> outputs,
              const ExecOptions& options = {});
 
-  // Gives idle slabs and frames back; returns the bytes of the slabs. Runs under way keep theirs.
+  // Gives idle slabs and frames back, on devices too; returns the bytes of the slabs. Runs under way keep theirs.
   int64_t trim();
 
  private:

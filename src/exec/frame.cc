@@ -149,6 +149,8 @@ Status Frame::run_steps() {
   return absl::OkStatus();
 }
 
+bool Frame::fit() const { return unfit_.ok() && (!lanes_ || lanes_->built().ok()); }
+
 Status Frame::run_lanes() {
   RETURN_IF_ERROR(unfit_);
   RETURN_IF_ERROR(bind_devices());

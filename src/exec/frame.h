@@ -32,6 +32,8 @@ class Frame final : private Lanes::HostSteps {
   Frame& operator=(const Frame&) = delete;
 
   const Program* program() const { return program_.get(); }
+  // Whether it can run at all: its lanes were opened. If not, run() tells why.
+  bool fit() const;
   // `slab`: at least program->slab_bytes, 64-byte aligned; see Executor::run for the rest.
   Status run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options);
 

@@ -72,6 +72,8 @@ class LaneDevice {
   // For the planned values of one run, at whose end it is given back: a device keeps such blocks for the next run, and
   // counts and limits them as its user says. `who` names the user in an error: "the execution slab".
   virtual StatusOr<Block> allocate(int64_t bytes, std::string_view who) = 0;
+  // Gives blocks that are kept for the next run back; returns their bytes.
+  virtual int64_t trim() { return 0; }
   // How many lanes may be open for one run.
   virtual int lanes() const = 0;
   // A queue for lane number 0 <= lane < lanes() of one run. Queues of several runs may share one stream.

@@ -311,6 +311,7 @@ class Compiler {
     if (!has_devices()) return;
     problem.devices = static_cast<int32_t>(options_.devices->drivers().size());
     program().lane_device = add_device_lanes(problem, step_device_, *options_.devices);
+    for (const int32_t d : program().lane_device) program_->lane_device_names.push_back(to_string(device_at(d)));
     program_->waits = add_waits(problem);
     program().lanes = problem.lanes;
     program().notifications = program_->waits.notifications;

@@ -18,10 +18,11 @@ namespace forethought {
 
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
-  WaitCounts waits;          // between lanes
-  int64_t copies = 0;        // steps that copy between devices
-  int64_t copied_bytes = 0;  // what they move in one run
-  PlanProblem problem;       // values by graph value id, then one scratch value for each step that wants one
+  WaitCounts waits;                            // between lanes
+  std::vector<std::string> lane_device_names;  // by lane: "cpu", "gpu:1"; empty where the host has all
+  int64_t copies = 0;                          // steps that copy between devices
+  int64_t copied_bytes = 0;                    // what they move in one run
+  PlanProblem problem;  // values by graph value id, then one scratch value for each step that wants one
   Plan plan;
   std::vector<KernelFacts> facts;  // by step; of dynamic steps empty
   std::vector<NodeId> nodes;       // by step

@@ -241,6 +241,8 @@ TEST_F(Devices, E17_BoundInputsAndOutputsStayOnTheDevice) {
   const Tensor x = ramp({4}), w = ramp({4}, 2);
   const auto want = run_bytes(*s, {x, w});
   EXPECT_EQ(d->counts().copies, 3);
+  EXPECT_EQ(s->input_device(0), d->device());
+  EXPECT_EQ(s->output_device(0), d->device());
   const Tensor dx = on_device(*d, x), dw = on_device(*d, w);
   // Memory of the caller's, and memory that the session makes there.
   Tensor asked;
@@ -281,6 +283,8 @@ TEST_F(Devices, E17_WhatTheHostReadsOrMakesIsCopiedAroundTheRun) {
   ASSERT_TRUE(s && cpu);
   const Tensor x = ramp({4}), w = ramp({4}, 2);
   const auto want = run_bytes(*cpu, {x, w});
+  EXPECT_TRUE(s->input_device(0).is_host()) << "the host reads it too";
+  EXPECT_TRUE(s->output_device(0).is_host()) << "the host reads it too";
   std::vector<Value> in = {on_device(*d, x), on_device(*d, w)};
   std::vector<Value> out;
   for (int i = 0; i < 3; ++i) out.emplace_back(make_on_device(DType::kFloat, {}, Dims{4}, *d, "out").value());
@@ -431,6 +435,21 @@ TEST_F(Devices, MemoryThatTheDeviceDoesNotHaveIsAnErrorThatNamesWhoWantsIt) {
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("execution slab"), std::string::npos) << status;
   EXPECT_TRUE(s->run_ordered(in, out).ok());
+}
+
+TEST_F(Devices, AStreamThatCannotBeMadeFailsOneRunOnly) {
+  auto d = device({.lanes = 2});
+  SimProviderScope provider("SimProvider", d, everything);
+  for (int nth : {1, 2}) {
+    auto s = session_of(kBranches, with_provider("SimProvider", plain()));
+    ASSERT_TRUE(s);
+    d->fail_stream(nth);
+    std::vector<Value> in = {ramp({8, 16}), ramp({16, 8})}, out(2);
+    const Status status = s->run_ordered(in, out);
+    ASSERT_FALSE(status.ok());
+    EXPECT_NE(status.message().find("no more streams"), std::string::npos) << status;
+    EXPECT_TRUE(s->run_ordered(in, out).ok()) << nth;
+  }
 }
 
 TEST_F(Devices, ManyRunsAtOnceOnOneSession) {

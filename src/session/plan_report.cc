@@ -56,6 +56,12 @@ Json kernel_json(const PreparedGraph& graph, const CompiledProgram& p, size_t s)
 Json as_json(const PreparedGraph& graph, const CompiledProgram& p, const ReportScope& scope) {
   const PlanProblem problem = named_problem(p);
   Json j = Json::parse(to_json(problem, p.plan, scope));
+  j["copies"] = p.copies;
+  j["copied_bytes"] = p.copied_bytes;
+  j["waits"] = p.waits.waits;
+  j["waits_implied"] = p.waits.edges - p.waits.waits;
+  j["lane_devices"] = Json::array();
+  for (const std::string& device : p.lane_device_names) j["lane_devices"].push_back(device);
   for (Json& value : j["values"]) {
     const auto v = value["id"].get<size_t>();
     const ProgramValue* facts = v < p.values.size() ? &p.values[v] : nullptr;  // scratch follows the graph's values
@@ -126,7 +132,12 @@ StepNo find_step(const PreparedGraph& graph, const CompiledProgram& p, std::stri
 
 std::string plan_text(const PreparedGraph& graph, const CompiledProgram& p, ReportScope scope) {
   const PlanProblem problem = named_problem(p);
-  std::string text = to_text(problem, p.plan, scope) + "\nkernels\n";
+  std::string text = to_text(problem, p.plan, scope);
+  text += fmt::format("\ncopies between devices: {}, {} bytes a run\nwaits between lanes: {}", p.copies, p.copied_bytes,
+                      p.waits.waits);
+  if (p.waits.edges > p.waits.waits)
+    text += fmt::format(" ({} more are implied by these and by the order within lanes)", p.waits.edges - p.waits.waits);
+  text += "\n\nkernels\n";
   for (size_t s = 0; s < p.steps.size(); ++s)
     if (shown(problem, s, scope)) text += fmt::format("  {:>4} {}\n", s, p.steps[s].name) + kernel_text(graph, p, s);
   return text;

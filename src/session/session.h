@@ -85,6 +85,9 @@ class Session {
 
   // The plan for these input shapes (in order), or for the declared ones where all are numbers.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims) const;
+  // Where an input is read, and where an output is made: bound there, it is not copied.
+  Device input_device(size_t i) const { return device_at(device_io_->input_home(i)); }
+  Device output_device(size_t i) const { return device_at(device_io_->output_home(i)); }
   // The devices with memory of their own that its providers brought.
   const DeviceSet& devices() const { return devices_; }
   const PreparedGraph& prepared() const { return *prepared_; }
@@ -93,6 +96,9 @@ class Session {
   Session() = default;
   static StatusOr<std::unique_ptr<Session>> finish(PipelineResult result, const SessionOptions& options,
                                                    double load_start);
+  Device device_at(int32_t place) const {
+    return place < 0 ? Device{} : devices_.drivers()[static_cast<size_t>(place)]->device();
+  }
   Status run_bound(std::span<const Value> inputs, std::span<Value> outputs, const Bindings& bound,
                    const RunOptions& options);
   Status check_input(size_t i, const Value& v) const;
