@@ -4,6 +4,7 @@ import os
 import pathlib
 import pty
 import random
+import re
 import subprocess
 
 import numpy as np
@@ -198,6 +199,18 @@ def test_plan_places_every_value(model):
     steps = {s["name"]: s for s in plan["steps"]}
     assert values["c"]["id"] in steps["/conv (Conv)"]["writes"]
     assert len(plan["kernels"]) == len(plan["steps"]) and all(k["kernel"] for k in plan["kernels"])
+
+
+def test_plan_tells_the_least_memory_limit_that_works(model):
+    shape = ("--shape", "x=2,3,6,6", "--threads", "1")
+    text = call("plan", model, *shape, "--memory").stdout
+    assert all(f"\n  {name} " in text for name in ("live", "retained", "padding", "mapped", "peak", "weights", "leased"))
+    assert "'w' of node /conv (" in text and "generated code" in text
+    least = int(re.search(r"least limit: (\d+) bytes", text)[1])
+    call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least)})
+    refused = call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least - 4096)}, code=RUN_FAILED)
+    assert f"({least} bytes)" in refused.stderr and "of node" in refused.stderr
+    assert "no size of memory" in call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": "much"}, code=BAD_INPUT).stderr
 
 
 def test_plan_of_one_value_and_one_node(model):

@@ -56,6 +56,15 @@ Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Valu
   return status;
 }
 
+int64_t Frame::slab_bytes() const {
+  int64_t bytes = 0;
+  for (const Children& c : children_) {
+    if (c.slab) bytes += c.slab->capacity();
+    for (const auto& frame : c.frames) bytes += frame->slab_bytes();
+  }
+  return bytes;
+}
+
 Status Frame::run_bound() {
   std::fill(preset_.begin(), preset_.end(), uint8_t{0});
   RETURN_IF_ERROR(bind_inputs());

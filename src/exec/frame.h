@@ -34,6 +34,7 @@ class Frame final : private Lanes::HostSteps {
   const Program* program() const { return program_.get(); }
   // Whether it can run at all: its lanes were opened. If not, run() tells why.
   bool fit() const;
+  int64_t slab_bytes() const;  // of slabs that it keeps for bodies that have no place in its own
   // `slab`: at least program->slab_bytes, 64-byte aligned; see Executor::run for the rest.
   Status run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options);
 

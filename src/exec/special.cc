@@ -60,7 +60,7 @@ Status Frame::run_dynamic(int32_t index) {
   if (!bytes) return internal("its kernel asks for more scratch than there is memory");
   if (*bytes > 0) {
     ASSIGN_OR_RETURN(scratch, environment_.side->take(*bytes, "the kernel's scratch"));
-    ctx.scratch_data = static_cast<std::byte*>(scratch.data);
+    ctx.scratch_data = static_cast<std::byte*>(scratch.data());
   }
   return runnable->run(ctx);
 }
@@ -132,7 +132,8 @@ Status Frame::run_body(int32_t index, int body, std::span<const BodyValue> input
   const bool planned = b < step.body_slab_offset.size() && b < step.body_slab_bytes.size() &&
                        step.body_slab_offset[b] >= 0 && bytes <= step.body_slab_bytes[b];
   if (planned) return child->run(slab_ + step.body_slab_offset[b], inputs, outputs, options_);
-  if (!children.slab) children.slab = std::make_unique<Slab>(environment_.budget, environment_.slab_options);
+  if (!children.slab)
+    children.slab = std::make_unique<Slab>(environment_.budget, environment_.slab_options, environment_.slab_source);
   RETURN_IF_ERROR(children.slab->ensure(bytes, "the slab of a body"));
   children.slab->set_in_use(true);
   Status status = child->run(children.slab->data(), inputs, outputs, options_);

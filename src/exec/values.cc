@@ -59,8 +59,8 @@ StatusOr<Tensor> Frame::take_tensor(BlockPool& pool, std::string_view name, DTyp
   tensor.dtype = dtype;
   tensor.dims.assign(dims.begin(), dims.end());
   tensor.layout = layout;
-  tensor.data = lease.data;
-  tensor.owner = std::move(lease.owner);
+  tensor.data = lease.data();
+  tensor.owner = std::move(lease).share();
   return tensor;
 }
 

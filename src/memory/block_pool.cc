@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <functional>
+#include <map>
 #include <new>
 
 #include "base/mutex.h"
@@ -50,35 +52,46 @@ int64_t size_of_class(int c) {
 
 class BlockPool::Core {
  public:
-  Core(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t cap, int reach)
-      : budget_(std::move(budget)), role_(role), reach_(reach), cap_(cap) {}
+  Core(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t cap, int reach,
+       std::shared_ptr<MemorySource> source)
+      : budget_(std::move(budget)), source_(std::move(source)), role_(role), reach_(reach), cap_(cap) {}
 
-  StatusOr<Lease> take(int64_t bytes, std::string_view who);
+  struct Taken {
+    void* data;
+    int64_t capacity;
+    BufferRef owner;
+  };
+  StatusOr<Taken> take(int64_t bytes, std::string_view who);
   int64_t trim(int64_t keep);
   void close();
 
   struct Counts {
-    int64_t live_bytes = 0, live_blocks = 0, retained_bytes = 0, cap = 0;
+    int64_t live_bytes = 0, live_blocks = 0, retained_bytes = 0;
   };
   Counts counts() const {
     const std::lock_guard lock(mutex_);
-    return {live_bytes_, live_blocks_, retained_bytes_, cap_};
+    return {live_bytes_, live_blocks_, retained_bytes_};
   }
+  std::vector<LiveBlocks> live() const;
   void set_cap(int64_t cap) {
+    Block* evicted = nullptr;
     {
       const std::lock_guard lock(mutex_);
       cap_ = cap;
+      evicted = evict_down_to(this->cap());
     }
-    trim(cap);
+    destroy_chain(evicted);
   }
 
  private:
   struct Block : BufferHeader {
     Core* core = nullptr;
     void* data = nullptr;
-    int64_t bytes = 0;
+    int64_t bytes = 0, asked = 0;
     int size_class = 0;
-    Block *newer = nullptr, *older = nullptr;  // by time of freeing, over all classes
+    uint8_t who_length = 0;
+    std::array<char, 55> who;
+    Block *newer = nullptr, *older = nullptr;  // kept: by time of freeing, over all classes; live: by time of taking
     Block *class_next = nullptr, *class_prev = nullptr;
   };
 
@@ -94,20 +107,23 @@ class BlockPool::Core {
   void destroy(Block* block);
   void destroy_chain(Block* first);
   Block* find_kept(int size_class);  // the rest need the lock, too
+  int64_t cap() const { return cap_ >= 0 ? cap_ : std::max(kRetainAlways, most_live_ + most_live_ / 4); }
+  void go_live(Block* block, int64_t asked, std::string_view who);
   void keep(Block* block);
   void unlink(Block* block);
   Block* evict_down_to(int64_t bytes);  // unlinked blocks, chained by class_next
 
   const std::shared_ptr<MemoryBudget> budget_;
+  const std::shared_ptr<MemorySource> source_;
   const MemoryRole role_;
   const int reach_;
   std::atomic<int64_t> users_{1};  // the pool, and each block that is out
 
   mutable Mutex mutex_;
   int64_t cap_;
-  int64_t live_bytes_ = 0, live_blocks_ = 0, retained_bytes_ = 0;
+  int64_t live_bytes_ = 0, live_blocks_ = 0, retained_bytes_ = 0, most_live_ = 0;
   bool closed_ = false;
-  Block *newest_ = nullptr, *oldest_ = nullptr;
+  Block *newest_ = nullptr, *oldest_ = nullptr, *newest_live_ = nullptr;
   std::array<Block*, kClasses> kept_{};
   std::array<uint64_t, (kClasses + 63) / 64> nonempty_{};
 };
@@ -163,15 +179,16 @@ StatusOr<BlockPool::Core::Block*> BlockPool::Core::make_block(int size_class, st
   const int64_t bytes = size_of_class(size_class);
   RETURN_IF_ERROR(budget_->reserve(role_, bytes, who));
   Block* block = system_request_fails() ? nullptr : new (std::nothrow) Block;
-  void* data = block ? allocate_block(bytes) : nullptr;
-  if (!data) {
+  StatusOr<void*> data = block ? obtain(source_.get(), kind_of_block(bytes), bytes, who)
+                               : exhausted(fmt::format("{}: the system has no memory", who));
+  if (!data.ok()) {
     delete block;
     budget_->release(role_, bytes);
-    return exhausted(fmt::format("{} needs {}, which the system does not have", who, readable_bytes(bytes)));
+    return data.status();
   }
   block->release = on_release;
   block->core = this;
-  block->data = data;
+  block->data = *data;
   block->bytes = bytes;
   block->size_class = size_class;
   return block;
@@ -179,7 +196,7 @@ StatusOr<BlockPool::Core::Block*> BlockPool::Core::make_block(int size_class, st
 
 void BlockPool::Core::destroy(Block* block) {
   FT_UNPOISON(block->data, static_cast<size_t>(block->bytes));
-  free_block(block->data, block->bytes);
+  forethought::give_back(source_.get(), kind_of_block(block->bytes), block->data, block->bytes);
   budget_->release(role_, block->bytes);
   delete block;
 }
@@ -192,7 +209,36 @@ void BlockPool::Core::destroy_chain(Block* first) {
   }
 }
 
-StatusOr<Lease> BlockPool::Core::take(int64_t bytes, std::string_view who) {
+void BlockPool::Core::go_live(Block* block, int64_t asked, std::string_view who) {
+  block->asked = asked;
+  block->who_length = static_cast<uint8_t>(std::min(who.size(), block->who.size()));
+  std::copy_n(who.data(), block->who_length, block->who.data());
+  block->newer = nullptr;
+  block->older = newest_live_;
+  if (newest_live_) newest_live_->newer = block;
+  newest_live_ = block;
+  live_bytes_ += block->bytes;
+  ++live_blocks_;
+  most_live_ = std::max(most_live_, live_bytes_);
+}
+
+std::vector<LiveBlocks> BlockPool::Core::live() const {
+  std::map<std::string, LiveBlocks, std::less<>> by_name;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Block* b = newest_live_; b; b = b->older) {
+      LiveBlocks& sum = by_name[std::string(b->who.data(), b->who_length)];
+      sum.bytes += b->bytes;
+      ++sum.blocks;
+    }
+  }
+  std::vector<LiveBlocks> list;
+  for (auto& [who, sum] : by_name) list.push_back({who, sum.bytes, sum.blocks});
+  std::ranges::stable_sort(list, std::greater(), &LiveBlocks::bytes);
+  return list;
+}
+
+StatusOr<BlockPool::Core::Taken> BlockPool::Core::take(int64_t bytes, std::string_view who) {
   if (bytes < 0 || bytes > kMaxBlock) {
     return exhausted(fmt::format("{} needs {} bytes, which is no size of memory", who, bytes));
   }
@@ -203,8 +249,7 @@ StatusOr<Lease> BlockPool::Core::take(int64_t bytes, std::string_view who) {
     block = find_kept(size_class);
     if (block) {
       unlink(block);
-      live_bytes_ += block->bytes;
-      ++live_blocks_;
+      go_live(block, bytes, who);
     }
   }
   if (!block) {
@@ -213,11 +258,10 @@ StatusOr<Lease> BlockPool::Core::take(int64_t bytes, std::string_view who) {
     if (!made.ok()) return made.status();
     block = *made;
     const std::lock_guard lock(mutex_);
-    live_bytes_ += block->bytes;
-    ++live_blocks_;
+    go_live(block, bytes, who);
   }
   users_.fetch_add(1, std::memory_order_relaxed);
-  budget_->use(role_, block->bytes);
+  budget_->use(role_, bytes, block->bytes - bytes);
   FT_UNPOISON(block->data, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
   if (bytes < block->bytes) {
     FT_POISON(static_cast<std::byte*>(block->data) + std::max<int64_t>(bytes, 1),
@@ -226,23 +270,25 @@ StatusOr<Lease> BlockPool::Core::take(int64_t bytes, std::string_view who) {
 #ifdef FORETHOUGHT_DEBUG_CHECKS
   std::fill_n(static_cast<unsigned char*>(block->data), bytes, 0xff);  // NaN, so that reading before writing shows
 #endif
-  return Lease{block->data, block->bytes, BufferRef(block)};
+  return Taken{block->data, block->bytes, BufferRef(block)};
 }
 
 void BlockPool::Core::give_back(Block* block) {
   FT_POISON(block->data, static_cast<size_t>(block->bytes));
-  budget_->unuse(role_, block->bytes);
+  budget_->unuse(role_, block->asked, block->bytes - block->asked);
   Block* evicted = nullptr;
   {
     const std::lock_guard lock(mutex_);
     live_bytes_ -= block->bytes;
     --live_blocks_;
-    if (closed_) {
+    (block->newer ? block->newer->older : newest_live_) = block->older;
+    if (block->older) block->older->newer = block->newer;
+    if (closed_ || block->bytes > cap()) {
       block->class_next = nullptr;
       evicted = block;
     } else {
       keep(block);
-      if (retained_bytes_ > cap_) evicted = evict_down_to(cap_);
+      evicted = evict_down_to(cap());
     }
   }
   destroy_chain(evicted);
@@ -257,6 +303,7 @@ int64_t BlockPool::Core::trim(int64_t keep_bytes) {
     freed = retained_bytes_;
     evicted = evict_down_to(keep_bytes);
     freed -= retained_bytes_;
+    if (keep_bytes == 0) most_live_ = live_bytes_;
   }
   destroy_chain(evicted);
   return freed;
@@ -273,16 +320,21 @@ void BlockPool::Core::close() {
   drop();
 }
 
-BlockPool::BlockPool(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t retained_cap, int reach)
-    : core_(new Core(std::move(budget), role, std::max<int64_t>(retained_cap, 0), reach)) {}
+BlockPool::BlockPool(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t retained_cap, int reach,
+                     std::shared_ptr<MemorySource> source)
+    : core_(new Core(std::move(budget), role, std::max(retained_cap, kRetainPlanned), reach, std::move(source))) {}
 BlockPool::~BlockPool() { core_->close(); }
 
-StatusOr<Lease> BlockPool::take(int64_t bytes, std::string_view who) { return core_->take(bytes, who); }
+StatusOr<Lease> BlockPool::take(int64_t bytes, std::string_view who) {
+  ASSIGN_OR_RETURN(Core::Taken taken, core_->take(bytes, who));
+  return Lease(taken.data, taken.capacity, std::move(taken.owner));
+}
 int64_t BlockPool::trim(int64_t keep) { return core_->trim(std::max<int64_t>(keep, 0)); }
-void BlockPool::set_retained_cap(int64_t bytes) { core_->set_cap(std::max<int64_t>(bytes, 0)); }
+void BlockPool::set_retained_cap(int64_t bytes) { core_->set_cap(std::max(bytes, kRetainPlanned)); }
 int64_t BlockPool::live_bytes() const { return core_->counts().live_bytes; }
 int64_t BlockPool::retained_bytes() const { return core_->counts().retained_bytes; }
 int64_t BlockPool::live_blocks() const { return core_->counts().live_blocks; }
+std::vector<LiveBlocks> BlockPool::live() const { return core_->live(); }
 int64_t BlockPool::class_bytes(int64_t bytes) {
   return size_of_class(class_of(std::clamp(bytes, kMinBlock, kMaxBlock)));
 }

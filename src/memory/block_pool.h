@@ -4,7 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/status.h"
@@ -12,11 +16,45 @@
 
 namespace forethought {
 
-// A block in use. It goes back to its pool when the last copy of `owner` is gone, on any thread, also after the pool.
-struct Lease {
-  void* data = nullptr;  // 64-byte aligned, never null; contents undefined
-  int64_t capacity = 0;  // bytes of the block; those beyond what was asked for must not be touched
-  BufferRef owner;
+class MemorySource;
+
+// A block in use, by its one holder. It goes back to its pool exactly once, when the lease ends or, after share(), when
+// the last copy of that reference does: on any thread, also after the pool and its session are gone. Moving and ending
+// touch no heap. What was moved from is empty: no data, no bytes, nothing to give back.
+class Lease {
+ public:
+  Lease() = default;
+  Lease(Lease&& o) noexcept { *this = std::move(o); }
+  Lease& operator=(Lease&& o) noexcept {
+    owner_ = std::move(o.owner_);
+    data_ = std::exchange(o.data_, nullptr);
+    capacity_ = std::exchange(o.capacity_, 0);
+    return *this;
+  }
+
+  void* data() const { return data_; }            // 64-byte aligned, null only if empty; contents undefined at first
+  int64_t capacity() const { return capacity_; }  // bytes of the block; those beyond what was asked for stay untouched
+  explicit operator bool() const { return data_ != nullptr; }
+  void release() { *this = Lease(); }
+  BufferRef share() && {
+    data_ = nullptr;
+    capacity_ = 0;
+    return std::move(owner_);
+  }
+
+ private:
+  friend class BlockPool;
+  Lease(void* data, int64_t capacity, BufferRef owner) : data_(data), capacity_(capacity), owner_(std::move(owner)) {}
+  void* data_ = nullptr;
+  int64_t capacity_ = 0;
+  BufferRef owner_;
+};
+static_assert(sizeof(Lease) == 24 && !std::is_copy_constructible_v<Lease>);
+
+// Live blocks that were taken under one name.
+struct LiveBlocks {
+  std::string who;  // its first 55 bytes
+  int64_t bytes = 0, blocks = 0;
 };
 
 // Sizes are rounded to classes, eight to a doubling, so that at most an eighth is wasted (64 bytes of small ones).
@@ -33,18 +71,22 @@ class BlockPool {
 
   // Gives kept blocks back to the system until at most `keep` bytes are kept; returns how much went.
   int64_t trim(int64_t keep = 0);
+  // kRetainPlanned: a quarter more than the most that was live at once since the last trim to nothing, and no less than
+  // kRetainAlways.
   void set_retained_cap(int64_t bytes);
 
   int64_t live_bytes() const;      // of blocks that are out
   int64_t retained_bytes() const;  // of blocks that are kept
   int64_t live_blocks() const;
+  std::vector<LiveBlocks> live() const;  // largest first
 
   // The size of the block that a request gets.
   static int64_t class_bytes(int64_t bytes);
 
  protected:
-  // A kept block serves a request if it is of its class or at most `reach` classes larger.
-  BlockPool(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t retained_cap, int reach);
+  // A kept block serves a request if it is of its class or at most `reach` classes larger. `source` null: the system.
+  BlockPool(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t retained_cap, int reach,
+            std::shared_ptr<MemorySource> source);
 
  private:
   class Core;
@@ -55,8 +97,9 @@ class BlockPool {
 class IoPool : public BlockPool {
  public:
   static constexpr int64_t kDefaultCap = int64_t{256} << 20;
-  explicit IoPool(std::shared_ptr<MemoryBudget> budget, int64_t retained_cap = kDefaultCap)
-      : BlockPool(std::move(budget), MemoryRole::leased, retained_cap, 0) {}
+  explicit IoPool(std::shared_ptr<MemoryBudget> budget, int64_t retained_cap = kDefaultCap,
+                  std::shared_ptr<MemorySource> source = nullptr)
+      : BlockPool(std::move(budget), MemoryRole::leased, retained_cap, 0, std::move(source)) {}
 };
 
 // Values whose size only the run tells, and elements of objects. Best fit: the smallest kept block that is large
@@ -64,8 +107,9 @@ class IoPool : public BlockPool {
 class SideArena : public BlockPool {
  public:
   static constexpr int64_t kDefaultCap = int64_t{256} << 20;
-  explicit SideArena(std::shared_ptr<MemoryBudget> budget, int64_t retained_cap = kDefaultCap)
-      : BlockPool(std::move(budget), MemoryRole::unplanned, retained_cap, 16) {}
+  explicit SideArena(std::shared_ptr<MemoryBudget> budget, int64_t retained_cap = kDefaultCap,
+                     std::shared_ptr<MemorySource> source = nullptr)
+      : BlockPool(std::move(budget), MemoryRole::unplanned, retained_cap, 16, std::move(source)) {}
 };
 
 }  // namespace forethought

@@ -64,22 +64,22 @@ TEST(BlockPool, ABlockThatCameBackIsTakenAgain) {
   void* first = nullptr;
   {
     const Lease lease = pool.take(1000, "output 'y'").value();
-    first = lease.data;
+    first = lease.data();
     EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 64, 0u);
-    EXPECT_EQ(lease.capacity, BlockPool::class_bytes(1000));
-    EXPECT_EQ(pool.live_bytes(), lease.capacity);
+    EXPECT_EQ(lease.capacity(), BlockPool::class_bytes(1000));
+    EXPECT_EQ(pool.live_bytes(), lease.capacity());
     EXPECT_EQ(pool.retained_bytes(), 0);
   }
   EXPECT_EQ(pool.live_bytes(), 0);
   EXPECT_EQ(pool.retained_bytes(), BlockPool::class_bytes(1000));
   const Lease again = pool.take(1001, "output 'y'").value();
-  EXPECT_EQ(again.data, first);
+  EXPECT_EQ(again.data(), first);
   EXPECT_EQ(pool.retained_bytes(), 0);
 }
 
 TEST(BlockPool, AZeroSizedOutputGetsAnAddress) {
   IoPool pool(budget());
-  EXPECT_NE(pool.take(0, "output 'y'").value().data, nullptr);
+  EXPECT_NE(pool.take(0, "output 'y'").value().data(), nullptr);
 }
 
 TEST(BlockPool, ImpossibleSizesAreRefused) {
@@ -98,12 +98,12 @@ TEST(BlockPool, WhatWasFreedLongestAgoGoesFirst) {
   IoPool pool(budget(), 3 * 4096);
   std::vector<Lease> leases;
   for (int i = 0; i < 4; ++i) leases.push_back(pool.take(4096, "test").value());
-  void* const newest = leases[3].data;
-  void* const second = leases[1].data;
-  for (Lease& l : leases) l.owner.reset();  // 0 goes when 3 comes back
+  void* const newest = leases[3].data();
+  void* const second = leases[1].data();
+  for (Lease& l : leases) l.release();  // 0 goes when 3 comes back
   EXPECT_EQ(pool.retained_bytes(), 3 * 4096);
   EXPECT_EQ(pool.trim(4096), 2 * 4096);
-  EXPECT_EQ(pool.take(4096, "test").value().data, newest);
+  EXPECT_EQ(pool.take(4096, "test").value().data(), newest);
   EXPECT_EQ(pool.retained_bytes(), 4096);
   static_cast<void>(second);
   pool.set_retained_cap(0);
@@ -116,15 +116,15 @@ TEST(SideArena, TakesTheSmallestKeptBlockThatFits) {
   SideArena arena(budget());
   std::vector<Lease> leases;
   for (int64_t bytes : {1 << 20, 1 << 16, 1 << 14}) leases.push_back(arena.take(bytes, "test").value());
-  void* const middle = leases[1].data;
+  void* const middle = leases[1].data();
   leases.clear();
-  EXPECT_EQ(arena.take(40000, "test").value().data, middle);
+  EXPECT_EQ(arena.take(40000, "test").value().data(), middle);
   // 1 MiB is more than four times too large for what no other block holds.
   const Lease other = arena.take((1 << 16) + 1, "test").value();
-  EXPECT_LT(other.capacity, 1 << 20);
+  EXPECT_LT(other.capacity(), 1 << 20);
   IoPool exact(budget());
   { const Lease large = exact.take(65536, "test").value(); }
-  EXPECT_EQ(exact.take(40000, "test").value().capacity, BlockPool::class_bytes(40000));
+  EXPECT_EQ(exact.take(40000, "test").value().capacity(), BlockPool::class_bytes(40000));
 }
 
 TEST(BlockPool, StatisticsAddUpAtEveryStep) {
@@ -140,19 +140,26 @@ TEST(BlockPool, StatisticsAddUpAtEveryStep) {
     }
     std::mt19937_64 random(7);
     std::vector<Lease> held;
-    int64_t expected_live = 0, peak = 0;
+    int64_t expected_live = 0, asked = 0, peak = 0;
+    std::vector<int64_t> sizes;
     for (int step = 0; step < 10000; ++step) {
       const uint64_t dice = random() % 100;
       if (dice < 50 || held.empty()) {
         const auto bytes = static_cast<int64_t>(random() % (uint64_t{1} << (random() % 18)));
         Lease lease = pool->take(bytes, "test").value();
-        ASSERT_GE(lease.capacity, bytes);
-        std::memset(lease.data, step & 0xff, static_cast<size_t>(bytes));
-        expected_live += lease.capacity;
+        ASSERT_GE(lease.capacity(), bytes);
+        std::memset(lease.data(), step & 0xff, static_cast<size_t>(bytes));
+        expected_live += lease.capacity();
+        asked += bytes;
+        sizes.push_back(bytes);
         held.push_back(std::move(lease));
       } else if (dice < 98) {
-        std::swap(held[random() % held.size()], held.back());
-        expected_live -= held.back().capacity;
+        const size_t which = random() % held.size();
+        std::swap(held[which], held.back());
+        std::swap(sizes[which], sizes.back());
+        asked -= sizes.back();
+        sizes.pop_back();
+        expected_live -= held.back().capacity();
         held.pop_back();
       } else {
         const int64_t before = pool->retained_bytes();
@@ -165,15 +172,16 @@ TEST(BlockPool, StatisticsAddUpAtEveryStep) {
       ASSERT_EQ(pool->live_bytes(), expected_live);
       ASSERT_EQ(pool->live_blocks(), static_cast<int64_t>(held.size()));
       ASSERT_LE(pool->retained_bytes(), cap);
-      ASSERT_EQ(s.of(role).live, expected_live);
+      ASSERT_EQ(s.of(role).live, asked);
+      ASSERT_EQ(s.of(role).padding, expected_live - asked);
       ASSERT_EQ(s.of(role).retained, pool->retained_bytes());
-      ASSERT_EQ(s.from_system, expected_live + pool->retained_bytes());
-      peak = std::max(peak, s.from_system);
+      ASSERT_EQ(s.mapped, expected_live + pool->retained_bytes());
+      peak = std::max(peak, s.mapped);
       ASSERT_GE(s.peak, peak);
     }
     held.clear();
     pool.reset();
-    EXPECT_EQ(b->statistics().from_system, 0);
+    EXPECT_EQ(b->statistics().mapped, 0);
     EXPECT_EQ(b->statistics().of(role).live, 0);
   }
 }
@@ -187,21 +195,23 @@ TEST(BlockPool, LeasesOutliveThePoolInAnyDropOrder) {
       IoPool pool(b);
       for (int i = 0; i < 50; ++i) {
         leases.push_back(pool.take(1 + static_cast<int64_t>(random() % 100000), "test").value());
-        static_cast<unsigned char*>(leases.back().data)[0] = static_cast<unsigned char>(i);
+        static_cast<unsigned char*>(leases.back().data())[0] = static_cast<unsigned char>(i);
       }
-      for (int i = 0; i < 10; ++i) leases[random() % leases.size()].owner.reset();
+      for (int i = 0; i < 10; ++i) leases[random() % leases.size()].release();
     }
     int64_t live = 0;
-    for (const Lease& l : leases) live += l.owner ? l.capacity : 0;
-    EXPECT_EQ(b->statistics().from_system, live);
+    for (const Lease& l : leases) live += l.capacity();
+    EXPECT_EQ(b->statistics().mapped, live);
     std::weak_ptr<MemoryBudget> watched = b;
     b.reset();
     EXPECT_FALSE(watched.expired());  // the leases keep the account
     std::shuffle(leases.begin(), leases.end(), random);
     for (Lease& l : leases) {
-      BufferRef copy = l.owner;
-      l.owner.reset();
-      if (copy) static_cast<unsigned char*>(l.data)[0] = 1;
+      void* const data = l.data();
+      BufferRef shared = std::move(l).share();
+      const BufferRef copy = shared;
+      shared.reset();
+      if (copy) static_cast<unsigned char*>(data)[0] = 1;
     }
     EXPECT_TRUE(watched.expired());
   }
@@ -218,7 +228,7 @@ TEST(BlockPool, LeasesComeBackFromManyThreadsWhileThePoolDies) {
         std::vector<Lease> held;
         for (int i = 0; i < 200; ++i) {
           held.push_back(pool->take(100 * (t + 1) + i, "test").value());
-          static_cast<unsigned char*>(held.back().data)[0] = static_cast<unsigned char>(t);
+          static_cast<unsigned char*>(held.back().data())[0] = static_cast<unsigned char>(t);
           if (i % 3 == 0) held.erase(held.begin());
         }
         ++ready;
@@ -230,7 +240,7 @@ TEST(BlockPool, LeasesComeBackFromManyThreadsWhileThePoolDies) {
     ++ready;
     pool.reset();
     for (auto& t : threads) t.join();
-    EXPECT_EQ(b->statistics().from_system, 0);
+    EXPECT_EQ(b->statistics().mapped, 0);
   }
 }
 
@@ -242,7 +252,7 @@ TEST(BlockPool, SteadyTakingAndReturningTouchesNeitherHeapNorSystem) {
     Lease a = io.take(4, "test").value(), c = io.take(600000, "test").value();
     Lease d = side.take(30000, "test").value();
     Lease e = io.take(4, "test").value();
-    a.owner.reset();
+    a.release();
   };
   round();
   const int64_t heap_before = heap_calls, system_before = b->statistics().system_calls;
@@ -281,7 +291,7 @@ TEST(BlockPool, EveryFailingRequestGivesAStatus) {
       EXPECT_EQ(succeeded, !failing.triggered());
       if (!succeeded) {
         EXPECT_EQ(lease.status().code(), absl::StatusCode::kResourceExhausted);
-        EXPECT_EQ(b->statistics().from_system, 0);
+        EXPECT_EQ(b->statistics().mapped, 0);
         EXPECT_TRUE(pool.take(bytes, "output 'y'").ok());
       }
     }
@@ -293,9 +303,9 @@ TEST(BlockPool, EveryFailingRequestGivesAStatus) {
 TEST(BlockPoolDeathTest, UseAfterReturnIsSeen) {
   IoPool pool(budget());
   Lease lease = pool.take(1000, "test").value();
-  volatile unsigned char* data = static_cast<unsigned char*>(lease.data);
+  volatile unsigned char* data = static_cast<unsigned char*>(lease.data());
   EXPECT_DEATH(data[1000] = 1, "use-after-poison");
-  lease.owner.reset();
+  lease.release();
   EXPECT_DEATH(data[0] = 1, "use-after-poison");
 }
 #endif

@@ -11,8 +11,10 @@ namespace forethought {
 // Used by one thread at a time.
 class Slab {
  public:
-  explicit Slab(std::shared_ptr<MemoryBudget> budget, PageOptions options = {})
-      : budget_(std::move(budget)), options_(options) {}
+  // `source` null: pages of the system.
+  explicit Slab(std::shared_ptr<MemoryBudget> budget, PageOptions options = {},
+                std::shared_ptr<MemorySource> source = nullptr)
+      : budget_(std::move(budget)), source_(std::move(source)), options_(options) {}
   ~Slab() { set_in_use(false); }
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
@@ -24,14 +26,17 @@ class Slab {
   std::byte* data() const { return pages_.data(); }  // page-aligned; null while the capacity is 0
   int64_t capacity() const { return pages_.size(); }
 
-  // Whether the bytes count as live or as retained.
+  // In use, the bytes that ensure() was last asked for are live and the rest of their page is padding; all else is
+  // retained.
   void set_in_use(bool in_use);
   int64_t trim();  // gives everything back; returns how much. Not while it is in use.
 
  private:
   std::shared_ptr<MemoryBudget> budget_;
+  std::shared_ptr<MemorySource> source_;
   PageOptions options_;
   Pages pages_;
+  int64_t asked_ = 0;
   bool in_use_ = false;
 };
 

@@ -1,36 +1,30 @@
 // Calls to mmap and the heap, behind one point at which tests let them fail.
 #include "memory/system.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <new>
 
 #include "base/checked.h"
 
 namespace forethought {
 namespace {
 
-// From this size on, blocks are whole pages: a page or two of a heap block would be shared with strangers otherwise.
-constexpr int64_t kHeapBlockLimit = 32 << 10;
 constexpr size_t kBlockAlignment = 64;
 
 std::atomic<bool> requests_watched{false};  // keeps the usual path to one load
 std::atomic<int64_t> requests_left{0};
 std::atomic<bool> fail_all_after{false}, failure_seen{false};
 
-void* map_anonymous(int64_t bytes) {
-  if (system_request_fails()) return nullptr;
-  void* p = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return p == MAP_FAILED ? nullptr : p;
-}
+std::atomic<int64_t> obtained{0};
 
 // False if the system has no memory for the pages. Kernels before 5.14 lack the advice, so there each page is written.
 bool populate(std::byte* data, int64_t size) {
@@ -40,11 +34,6 @@ bool populate(std::byte* data, int64_t size) {
 #endif
   for (int64_t i = 0; i < size; i += page_size()) *reinterpret_cast<volatile std::byte*>(data + i) = std::byte{0};
   return true;
-}
-
-std::string system_error(std::string_view what) {
-  const int error = errno;
-  return fmt::format("{}: {}", what, std::strerror(error));
 }
 
 }  // namespace
@@ -73,26 +62,102 @@ int64_t page_size() {
   return size;
 }
 
+namespace {
+
+void* of_system(BlockKind kind, int64_t bytes) {
+  if (system_request_fails()) return nullptr;
+  if (kind == BlockKind::heap) {
+    return std::aligned_alloc(kBlockAlignment, round_up(static_cast<size_t>(bytes), kBlockAlignment));
+  }
+  void* p = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+void to_system(BlockKind kind, void* data, int64_t bytes) {
+  if (kind == BlockKind::pages) {
+    ::munmap(data, static_cast<size_t>(bytes));
+  } else {
+    std::free(data);
+  }
+}
+
+}  // namespace
+
+void* allocate_block(int64_t bytes) { return of_system(kind_of_block(bytes), bytes); }
+void free_block(void* data, int64_t bytes) { to_system(kind_of_block(bytes), data, bytes); }
+
+int64_t obtained_bytes() { return obtained.load(std::memory_order_relaxed); }
+
+StatusOr<void*> obtain(MemorySource* source, BlockKind kind, int64_t bytes, std::string_view who) {
+  void* data = nullptr;
+  if (source) {
+    const size_t alignment = kind == BlockKind::pages ? static_cast<size_t>(page_size()) : kBlockAlignment;
+    data = system_request_fails() ? nullptr : source->allocate(static_cast<size_t>(bytes), alignment);
+    if (data && reinterpret_cast<uintptr_t>(data) % alignment != 0) {
+      source->release(data, static_cast<size_t>(bytes));
+      return invalid(fmt::format(
+          "{} needs {} at a multiple of {} bytes; the allocator that was brought for it gave an address that is none",
+          who, readable_bytes(bytes), alignment));
+    }
+  } else {
+    data = of_system(kind, bytes);
+  }
+  if (!data) {
+    return exhausted(fmt::format("{} needs {}, which the {} does not have", who, readable_bytes(bytes),
+                                 source ? "allocator that was brought for it" : "system"));
+  }
+  obtained.fetch_add(bytes, std::memory_order_relaxed);
+  return data;
+}
+
+void give_back(MemorySource* source, BlockKind kind, void* data, int64_t bytes) {
+  obtained.fetch_sub(bytes, std::memory_order_relaxed);
+  if (source) {
+    source->release(data, static_cast<size_t>(bytes));
+  } else {
+    to_system(kind, data, bytes);
+  }
+}
+
+void* map_file_pages(int descriptor, int64_t size) {
+  if (system_request_fails()) return nullptr;
+  void* p = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (p == MAP_FAILED) return nullptr;
+  obtained.fetch_add(Pages::rounded(size), std::memory_order_relaxed);
+  return p;
+}
+
+void unmap_file_pages(const void* data, int64_t size) {
+  obtained.fetch_sub(Pages::rounded(size), std::memory_order_relaxed);
+  ::munmap(const_cast<void*>(data), static_cast<size_t>(size));
+}
+
+int64_t Pages::rounded(int64_t bytes) {
+  return static_cast<int64_t>(round_up(static_cast<size_t>(bytes), static_cast<size_t>(page_size())));
+}
+
 StatusOr<Pages> Pages::map(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t bytes, std::string_view who,
-                           PageOptions options) {
+                           PageOptions options, std::shared_ptr<MemorySource> source) {
   if (bytes == 0) return Pages();
   if (bytes < 0 || bytes > std::numeric_limits<int64_t>::max() - page_size()) {
     return exhausted(fmt::format("{} needs {} bytes, which is no size of memory", who, bytes));
   }
-  const auto size = static_cast<int64_t>(round_up(static_cast<size_t>(bytes), static_cast<size_t>(page_size())));
+  const int64_t size = rounded(bytes);
   RETURN_IF_ERROR(budget->reserve(role, size, who));
-  auto* data = static_cast<std::byte*>(map_anonymous(size));
-  if (!data) {
+  const auto data = obtain(source.get(), BlockKind::pages, size, who);
+  if (!data.ok()) {
     budget->release(role, size);
-    return exhausted(fmt::format("{} needs {}, which the system does not have", who, readable_bytes(size)));
+    return data.status();
   }
   Pages pages;
-  pages.data_ = data;
+  pages.data_ = static_cast<std::byte*>(*data);
   pages.size_ = size;
   pages.role_ = role;
   pages.budget_ = std::move(budget);
-  if (options.huge) static_cast<void>(::madvise(data, static_cast<size_t>(size), MADV_HUGEPAGE));  // advice only
-  if (options.populate && !populate(data, size)) {
+  pages.source_ = std::move(source);
+  if (pages.source_) return pages;
+  if (options.huge) static_cast<void>(::madvise(*data, static_cast<size_t>(size), MADV_HUGEPAGE));  // advice only
+  if (options.populate && !populate(pages.data_, size)) {
     return exhausted(fmt::format("{} needs {}, which the system cannot supply now", who, readable_bytes(size)));
   }
   return pages;
@@ -100,63 +165,105 @@ StatusOr<Pages> Pages::map(std::shared_ptr<MemoryBudget> budget, MemoryRole role
 
 Pages::~Pages() {
   if (!data_) return;
-  ::munmap(data_, static_cast<size_t>(size_));
+  give_back(source_.get(), BlockKind::pages, data_, size_);
   budget_->release(role_, size_);
 }
 
-StatusOr<MappedFile> MappedFile::open(const std::string& path, std::shared_ptr<MemoryBudget> budget) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    const bool missing = errno == ENOENT;
-    const std::string message = system_error(fmt::format("cannot open {}", path));
-    return missing ? not_found(message) : invalid(message);
+namespace {
+
+struct CountedHeader : BufferHeader {
+  std::shared_ptr<MemoryBudget> budget;
+  MemoryRole role;
+  void* data;
+  int64_t bytes, asked;
+};
+
+void release_counted(BufferHeader* header) {
+  auto* const h = static_cast<CountedHeader*>(header);
+  give_back(nullptr, kind_of_block(h->bytes), h->data, h->bytes);
+  h->budget->unuse(h->role, h->asked, h->bytes - h->asked);
+  h->budget->release(h->role, h->bytes);
+  delete h;
+}
+
+}  // namespace
+
+int64_t counted_block_bytes(int64_t bytes) {
+  if (kind_of_block(bytes) == BlockKind::pages) return Pages::rounded(bytes);
+  return static_cast<int64_t>(round_up(static_cast<size_t>(std::max<int64_t>(bytes, 1)), kBlockAlignment));
+}
+
+StatusOr<CountedBlock> counted_block(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t bytes,
+                                     std::string_view who) {
+  if (bytes < 0 || bytes > std::numeric_limits<int64_t>::max() - page_size()) {
+    return exhausted(fmt::format("{} needs {} bytes, which is no size of memory", who, bytes));
   }
-  auto file = map(descriptor, path, std::move(budget));
-  ::close(descriptor);
-  return file;
-}
-
-StatusOr<MappedFile> MappedFile::map(int descriptor, std::string_view path, std::shared_ptr<MemoryBudget> budget) {
-  struct stat facts;
-  if (::fstat(descriptor, &facts) != 0) return invalid(system_error(fmt::format("cannot examine {}", path)));
-  if (!S_ISREG(facts.st_mode)) return invalid(fmt::format("{} is no regular file", path));
-  MappedFile file;
-  if (facts.st_size == 0) return file;
-  if (budget) RETURN_IF_ERROR(budget->reserve(MemoryRole::files, facts.st_size, path));
-  void* p = system_request_fails()
-                ? MAP_FAILED
-                : ::mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (p == MAP_FAILED) {
-    if (budget) budget->release(MemoryRole::files, facts.st_size);
-    return exhausted(fmt::format("cannot map {} ({}) into memory", path, readable_bytes(facts.st_size)));
+  const int64_t size = counted_block_bytes(bytes);
+  RETURN_IF_ERROR(budget->reserve(role, size, who));
+  auto* const header = system_request_fails() ? nullptr : new (std::nothrow) CountedHeader;
+  StatusOr<void*> data = header ? obtain(nullptr, kind_of_block(size), size, who)
+                                : exhausted(fmt::format("{}: the system has no memory", who));
+  if (!data.ok()) {
+    delete header;
+    budget->release(role, size);
+    return data.status();
   }
-  file.data_ = static_cast<const std::byte*>(p);
-  file.size_ = facts.st_size;
-  if (budget) budget->use(MemoryRole::files, file.size_);
-  file.budget_ = std::move(budget);
-  return file;
+  if (kind_of_block(size) == BlockKind::heap) std::memset(*data, 0, static_cast<size_t>(size));
+  budget->use(role, bytes, size - bytes);
+  header->release = release_counted;
+  header->role = role;
+  header->data = *data;
+  header->bytes = size;
+  header->asked = bytes;
+  header->budget = std::move(budget);
+  return CountedBlock{*data, BufferRef(header)};
 }
 
-MappedFile::~MappedFile() {
-  if (!data_) return;
-  ::munmap(const_cast<std::byte*>(data_), static_cast<size_t>(size_));
-  if (!budget_) return;
-  budget_->unuse(MemoryRole::files, size_);
-  budget_->release(MemoryRole::files, size_);
-}
+namespace {
 
-void* allocate_block(int64_t bytes) {
-  if (bytes >= kHeapBlockLimit) return map_anonymous(bytes);
-  if (system_request_fails()) return nullptr;
-  return std::aligned_alloc(kBlockAlignment, round_up(static_cast<size_t>(bytes), kBlockAlignment));
-}
-
-void free_block(void* data, int64_t bytes) {
-  if (bytes >= kHeapBlockLimit) {
-    ::munmap(data, static_cast<size_t>(bytes));
-  } else {
-    std::free(data);
+struct Adopted {
+  Adopted(std::shared_ptr<MemoryBudget> b, MemoryRole r, BufferRef ref, int64_t n)
+      : budget(std::move(b)), role(r), block(std::move(ref)), bytes(n) {
+    obtained.fetch_add(bytes, std::memory_order_relaxed);
+    budget->use(role, bytes, 0);
   }
+  Adopted(Adopted&&) = default;
+  ~Adopted() {
+    if (!budget) return;  // moved from
+    obtained.fetch_sub(bytes, std::memory_order_relaxed);
+    budget->unuse(role, bytes, 0);
+    budget->release(role, bytes);
+  }
+  std::shared_ptr<MemoryBudget> budget;
+  MemoryRole role;
+  BufferRef block;
+  int64_t bytes;
+};
+
+}  // namespace
+
+CountedBlock zeros(int64_t bytes) {
+  struct Space {
+    explicit Space(int64_t n) : size(static_cast<size_t>(Pages::rounded(std::max<int64_t>(n, 1)))) {
+      void* p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      data = p == MAP_FAILED ? nullptr : p;
+    }
+    Space(Space&& o) noexcept : size(o.size), data(std::exchange(o.data, nullptr)) {}
+    ~Space() {
+      if (data) ::munmap(data, size);
+    }
+    size_t size;
+    void* data;
+  };
+  Space space(bytes);
+  void* const data = space.data;
+  return {data, data ? hold(std::move(space)) : BufferRef()};
+}
+
+StatusOr<BufferRef> adopt_block(std::shared_ptr<MemoryBudget> budget, MemoryRole role, BufferRef block, int64_t bytes,
+                                std::string_view who) {
+  RETURN_IF_ERROR(budget->reserve(role, bytes, who));
+  return hold(Adopted(std::move(budget), role, std::move(block), bytes));
 }
 
 }  // namespace forethought

@@ -11,11 +11,14 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "base/buffer.h"
+#include "memory/block_pool.h"
+#include "memory/mapped_file.h"
 #include "memory/slab.h"
 
 namespace forethought {
@@ -40,20 +43,111 @@ TEST(ReadableBytes, PicksTheUnit) {
 TEST(MemoryBudget, CountsByRoleAndKeepsThePeak) {
   MemoryBudget b;
   ASSERT_TRUE(b.reserve(MemoryRole::planned, 100, "a").ok());
-  ASSERT_TRUE(b.reserve(MemoryRole::files, 1000, "f").ok());
-  b.use(MemoryRole::planned, 60);
-  b.use(MemoryRole::files, 1000);
+  ASSERT_TRUE(b.reserve_share(MemoryRole::weights, 1000, 24, "f").ok());
+  b.use(MemoryRole::planned, 50, 10);
   MemoryStatistics s = b.statistics();
-  EXPECT_EQ(s.of(MemoryRole::planned).live, 60);
+  EXPECT_EQ(s.of(MemoryRole::planned).live, 50);
+  EXPECT_EQ(s.of(MemoryRole::planned).padding, 10);
   EXPECT_EQ(s.of(MemoryRole::planned).retained, 40);
-  EXPECT_EQ(s.of(MemoryRole::files).live, 1000);
-  EXPECT_EQ(s.from_system, 100);
-  EXPECT_EQ(to_string(s), "planned 60 bytes (+40 bytes kept), files 1000 bytes");
-  b.unuse(MemoryRole::planned, 60);
+  EXPECT_EQ(s.of(MemoryRole::weights).live, 1000);
+  EXPECT_EQ(s.mapped, 1124);
+  EXPECT_EQ(s.live, 1050);
+  EXPECT_EQ(s.padding, 34);
+  EXPECT_EQ(to_string(s), "planned 60 bytes (+40 bytes kept), weights 1.0 KiB");
+  b.unuse(MemoryRole::planned, 50, 10);
   b.release(MemoryRole::planned, 100);
+  b.release_share(MemoryRole::weights, 1000, 24);
   s = b.statistics();
-  EXPECT_EQ(s.from_system, 0);
-  EXPECT_EQ(s.peak, 100);
+  EXPECT_EQ(s.mapped, 0);
+  EXPECT_EQ(s.peak, 1124);
+}
+
+TEST(MemoryBudget, NamesAreTheSameEverywhere) {
+  MemoryBudget b(500);
+  ASSERT_TRUE(b.reserve(MemoryRole::leased, 100, "a").ok());
+  b.use(MemoryRole::leased, 90, 10);
+  std::string text;
+  for (const auto& [name, bytes] : named(b.statistics())) text += name + "=" + std::to_string(bytes) + " ";
+  EXPECT_EQ(text,
+            "live=90 retained=0 padding=10 mapped=100 peak=100 limit=500 planned=0 unplanned=0 leased=90 weights=0 "
+            "packed=0 ");
+}
+
+TEST(MemoryBudget, AReservationHoldsInBothAccountsOrInNeither) {
+  const auto process = std::make_shared<MemoryBudget>(1000);
+  MemoryBudget small(300, process), large(900, process);
+  ASSERT_TRUE(small.reserve(MemoryRole::planned, 200, "a").ok());
+  ASSERT_TRUE(large.reserve(MemoryRole::leased, 700, "b").ok());
+  EXPECT_EQ(process->statistics().mapped, 900);
+  const Status own = small.reserve(MemoryRole::planned, 101, "c");
+  ASSERT_FALSE(own.ok());
+  EXPECT_FALSE(MemoryBudget::refusal_of(own)->of_process);
+  const Status shared = large.reserve(MemoryRole::planned, 101, "d");
+  ASSERT_FALSE(shared.ok());
+  EXPECT_TRUE(MemoryBudget::refusal_of(shared)->of_process);
+  EXPECT_EQ(MemoryBudget::refusal_of(shared)->limit, 1000);
+  EXPECT_NE(shared.message().find("process's memory limit of 1000 bytes"), std::string::npos) << shared.message();
+  EXPECT_EQ(small.mapped(), 200);
+  EXPECT_EQ(large.mapped(), 700);
+  EXPECT_EQ(process->mapped(), 900);
+  large.use(MemoryRole::leased, 600, 50);
+  const MemoryStatistics s = process->statistics();
+  EXPECT_EQ(s.of(MemoryRole::leased).live, 600);
+  EXPECT_EQ(s.of(MemoryRole::leased).padding, 50);
+  EXPECT_EQ(s.of(MemoryRole::leased).retained, 50);
+  EXPECT_EQ(s.of(MemoryRole::planned).retained, 200);
+  EXPECT_EQ(s.mapped, 900);
+  large.unuse(MemoryRole::leased, 600, 50);
+  large.release(MemoryRole::leased, 700);
+  small.release(MemoryRole::planned, 200);
+  EXPECT_EQ(process->mapped(), 0);
+}
+
+TEST(MemoryBudget, AFullAccountAsksForWhatIsKeptBeforeItRefuses) {
+  const auto process = std::make_shared<MemoryBudget>(1000);
+  MemoryBudget first(0, process), second(0, process);
+  ASSERT_TRUE(first.reserve(MemoryRole::leased, 800, "a").ok());
+  int asked = 0;
+  int64_t kept = 500;
+  first.set_reclaim([&] {
+    ++asked;
+    first.release(MemoryRole::leased, std::exchange(kept, 0));
+  });
+  EXPECT_TRUE(second.reserve(MemoryRole::planned, 600, "b").ok());  // what the other session keeps goes
+  EXPECT_EQ(asked, 1);
+  EXPECT_FALSE(second.reserve(MemoryRole::planned, 200, "c").ok());
+  first.set_reclaim(nullptr);
+  const int before = asked;
+  EXPECT_FALSE(second.reserve(MemoryRole::planned, 200, "c").ok());
+  EXPECT_EQ(asked, before);
+  second.release(MemoryRole::planned, 600);
+  first.release(MemoryRole::leased, 300);
+}
+
+TEST(MemoryBudget, LoweringTheLimitAsksAtOnce) {
+  MemoryBudget b;
+  ASSERT_TRUE(b.reserve(MemoryRole::leased, 800, "a").ok());
+  int64_t kept = 500;
+  b.set_reclaim([&] { b.release(MemoryRole::leased, std::exchange(kept, 0)); });
+  b.set_limit(900);
+  EXPECT_EQ(b.mapped(), 800);
+  b.set_limit(700);
+  EXPECT_EQ(b.mapped(), 300);
+  b.set_reclaim(nullptr);
+  b.release(MemoryRole::leased, 300);
+}
+
+TEST(MemorySize, IsReadAsPeopleWriteIt) {
+  for (const auto& [text, bytes] : std::vector<std::pair<std::string, int64_t>>{
+           {"", 0}, {"0", 0}, {"1234", 1234}, {"64K", 65536}, {"1.5g", int64_t{3} << 29}, {"2T", int64_t{2} << 40}}) {
+    ASSERT_TRUE(parse_memory_size(text).ok()) << text;
+    EXPECT_EQ(*parse_memory_size(text), bytes) << text;
+  }
+  for (const char* text : {"-1", "-5G", "lots", "12X", "1GG", "nan", "K", " 5", "1e30", "inf", "99999999T"}) {
+    const auto bytes = parse_memory_size(text);
+    ASSERT_FALSE(bytes.ok()) << text;
+    EXPECT_NE(bytes.status().message().find(std::string("'") + text + "'"), std::string::npos);
+  }
 }
 
 TEST(MemoryBudget, ALimitHoldsForConcurrentRequestsToo) {
@@ -68,10 +162,10 @@ TEST(MemoryBudget, ALimitHoldsForConcurrentRequestsToo) {
   }
   for (auto& t : threads) t.join();
   EXPECT_LE(b.statistics().peak, 1000);
-  EXPECT_EQ(b.statistics().from_system, 0);
+  EXPECT_EQ(b.statistics().mapped, 0);
   EXPECT_FALSE(b.reserve(MemoryRole::leased, std::numeric_limits<int64_t>::max(), "a").ok());
-  EXPECT_EQ(b.statistics().from_system, 0);
-  EXPECT_TRUE(b.reserve(MemoryRole::files, 5000, "files are outside the limit").ok());
+  EXPECT_EQ(b.statistics().mapped, 0);
+  EXPECT_FALSE(b.reserve(MemoryRole::weights, 5000, "weights count like all else").ok());
 }
 
 TEST(Pages, AreZeroedAlignedAndGivenBack) {
@@ -84,7 +178,7 @@ TEST(Pages, AreZeroedAlignedAndGivenBack) {
     for (int64_t i = 0; i < pages.size(); ++i) ASSERT_EQ(pages.data()[i], std::byte{0});
     EXPECT_EQ(b->statistics().of(MemoryRole::planned).retained, pages.size());
   }
-  EXPECT_EQ(b->statistics().from_system, 0);
+  EXPECT_EQ(b->statistics().mapped, 0);
   EXPECT_EQ(Pages::map(b, MemoryRole::planned, 0, "test").value().data(), nullptr);
 }
 
@@ -111,7 +205,7 @@ TEST(Pages, ImpossibleSizesAndFailuresGiveAStatus) {
   EXPECT_TRUE(Pages::map(b, MemoryRole::planned, 100, "the slab").ok());
   EXPECT_FALSE(Pages::map(b, MemoryRole::planned, 100, "the slab").ok());
   EXPECT_FALSE(Pages::map(b, MemoryRole::planned, 100, "the slab").ok());
-  EXPECT_EQ(b->statistics().from_system, 0);
+  EXPECT_EQ(b->statistics().mapped, 0);
 }
 
 class MappedFileTest : public testing::Test {
@@ -128,7 +222,7 @@ class MappedFileTest : public testing::Test {
 };
 
 TEST_F(MappedFileTest, ShowsTheBytesAndLivesAsLongAsItsHolder) {
-  const auto b = budget(100);  // files are outside the limit
+  const auto b = budget();
   const std::string content(10000, 'x');
   BufferRef owner;
   const std::byte* data = nullptr;
@@ -139,11 +233,61 @@ TEST_F(MappedFileTest, ShowsTheBytesAndLivesAsLongAsItsHolder) {
     data = file.bytes().data();
     owner = hold(std::move(file));
   }
-  EXPECT_EQ(b->statistics().of(MemoryRole::files).live, 10000);
+  EXPECT_EQ(b->statistics().of(MemoryRole::weights).live, 10000);
+  EXPECT_EQ(b->statistics().mapped, Pages::rounded(10000));
   EXPECT_EQ(data[9999], std::byte{'x'});
   owner.reset();
-  EXPECT_EQ(b->statistics().of(MemoryRole::files).live, 0);
-  EXPECT_EQ(b->statistics().of(MemoryRole::files).retained, 0);
+  EXPECT_EQ(b->statistics().mapped, 0);
+}
+
+TEST_F(MappedFileTest, IsMappedOnceForAllWhoShowTheSameFile) {
+  const auto one = budget(), other = budget(100000);
+  MemoryBudget& process = *MemoryBudget::process();
+  const int64_t before = process.mapped(), obtained = obtained_bytes();
+  const std::string path = write("a", std::string(20000, 'x')), copy = write("b", std::string(20000, 'x'));
+  std::optional<MappedFile> first = MappedFile::open(path, one).value();
+  std::optional<MappedFile> second = MappedFile::open(path, other).value();
+  EXPECT_EQ(first->bytes().data(), second->bytes().data());
+  EXPECT_EQ(process.mapped() - before, Pages::rounded(20000));
+  EXPECT_EQ(obtained_bytes() - obtained, Pages::rounded(20000));
+  EXPECT_EQ(one->statistics().mapped, Pages::rounded(20000));
+  EXPECT_EQ(other->statistics().mapped, Pages::rounded(20000));
+  EXPECT_NE(MappedFile::open(copy).value().bytes().data(), first->bytes().data());
+  first.reset();
+  EXPECT_EQ(one->statistics().mapped, 0);
+  EXPECT_EQ(process.mapped() - before, Pages::rounded(20000));
+  EXPECT_EQ(second->bytes()[19999], std::byte{'x'});
+  // A file that was written anew is another one.
+  std::filesystem::remove(path);
+  write("a", std::string(20000, 'y'));
+  EXPECT_EQ(MappedFile::open(path).value().bytes()[0], std::byte{'y'});
+  second.reset();
+  EXPECT_EQ(process.mapped(), before);
+  EXPECT_EQ(obtained_bytes(), obtained);
+}
+
+TEST_F(MappedFileTest, ALimitRefusesAFileBeforeItIsMapped) {
+  const std::string path = write("a", std::string(20000, 'x'));
+  const int64_t before = obtained_bytes();
+  const auto refused = MappedFile::open(path, budget(16384));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.status().message().find(path), std::string::npos);
+  EXPECT_EQ(obtained_bytes(), before);
+  EXPECT_TRUE(MappedFile::open(path, budget(20480)).ok());
+}
+
+TEST_F(MappedFileTest, ForgottenPagesAreReadAgain) {
+  const MappedFile file = MappedFile::open(write("a", std::string(5 * page_size(), 'x'))).value();
+  const std::byte* const data = file.bytes().data();
+  EXPECT_TRUE(lies_in_mapped_file(data + 5, file.size() - 5));
+  EXPECT_FALSE(lies_in_mapped_file(data + 5, file.size()));
+  EXPECT_EQ(forget_mapped_bytes(data + 1, 3 * page_size()), 2 * page_size());
+  EXPECT_EQ(forget_mapped_bytes(data + 1, page_size()), 0);
+  EXPECT_EQ(data[page_size() + 7], std::byte{'x'});
+  std::vector<char> heap(static_cast<size_t>(4 * page_size()), 'h');
+  EXPECT_EQ(forget_mapped_bytes(heap.data(), 4 * page_size()), 0);
+  EXPECT_EQ(heap[static_cast<size_t>(2 * page_size())], 'h');
 }
 
 TEST_F(MappedFileTest, AnEmptyFileIsNoBytes) { EXPECT_EQ(MappedFile::open(write("empty", "")).value().size(), 0); }
@@ -159,7 +303,7 @@ TEST_F(MappedFileTest, WhatIsNoFileIsRefused) {
   const std::string path = write("a", "abc");
   const FailSystemRequests failing(1);
   EXPECT_FALSE(MappedFile::open(path, b).ok());
-  EXPECT_EQ(b->statistics().of(MemoryRole::files).retained, 0);
+  EXPECT_EQ(b->statistics().mapped, 0);
 }
 
 TEST_F(MappedFileTest, MapsAnOpenDescriptorThatStaysTheCallers) {
@@ -176,13 +320,16 @@ TEST(Slab, AsksTheSystemForThePlannedBytesAndKeepsThem) {
     Slab slab(b);
     EXPECT_EQ(slab.capacity(), 0);
     ASSERT_TRUE(slab.ensure(100000).ok());
-    EXPECT_EQ(b->statistics().from_system,
-              static_cast<int64_t>((100000 + page_size() - 1) / page_size() * page_size()));
+    EXPECT_EQ(b->statistics().mapped, static_cast<int64_t>((100000 + page_size() - 1) / page_size() * page_size()));
     std::byte* const data = slab.data();
     slab.set_in_use(true);
-    EXPECT_EQ(b->statistics().of(MemoryRole::planned).live, slab.capacity());
+    EXPECT_EQ(b->statistics().of(MemoryRole::planned).live, 100000);
+    EXPECT_EQ(b->statistics().of(MemoryRole::planned).padding, slab.capacity() - 100000);
     ASSERT_TRUE(slab.ensure(50).ok());
     EXPECT_EQ(slab.data(), data);
+    EXPECT_EQ(b->statistics().of(MemoryRole::planned).live, 50);
+    EXPECT_EQ(b->statistics().of(MemoryRole::planned).padding, page_size() - 50);
+    EXPECT_EQ(b->statistics().of(MemoryRole::planned).retained, slab.capacity() - page_size());
     ASSERT_TRUE(slab.ensure(1 << 20).ok());
     EXPECT_EQ(slab.capacity(), 1 << 20);
     EXPECT_EQ(b->statistics().peak, 1 << 20);  // never the old and the new region together
@@ -190,12 +337,84 @@ TEST(Slab, AsksTheSystemForThePlannedBytesAndKeepsThem) {
     slab.set_in_use(false);
     EXPECT_EQ(b->statistics().of(MemoryRole::planned).live, 0);
     EXPECT_EQ(slab.trim(), 1 << 20);
-    EXPECT_EQ(b->statistics().from_system, 0);
+    EXPECT_EQ(b->statistics().mapped, 0);
     ASSERT_TRUE(slab.ensure(10).ok());
     slab.set_in_use(true);
   }
-  EXPECT_EQ(b->statistics().from_system, 0);
+  EXPECT_EQ(b->statistics().mapped, 0);
   EXPECT_EQ(b->statistics().of(MemoryRole::planned).live, 0);
+}
+
+// Gives from the heap, off by `skew` bytes, and nothing beyond `most` bytes.
+struct TestSource : MemorySource {
+  void* allocate(size_t bytes, size_t alignment) override {
+    if (taken + static_cast<int64_t>(bytes) > most) return nullptr;
+    taken += static_cast<int64_t>(bytes);
+    ++blocks;
+    return static_cast<std::byte*>(std::aligned_alloc(alignment, bytes + alignment)) + skew;
+  }
+  void release(void* data, size_t bytes) override {
+    taken -= static_cast<int64_t>(bytes);
+    --blocks;
+    std::free(static_cast<std::byte*>(data) - skew);
+  }
+  int64_t taken = 0, blocks = 0, skew = 0, most = 1 << 30;
+};
+
+TEST(MemorySource, ServesASlabAndAPool) {
+  const auto b = budget();
+  const auto source = std::make_shared<TestSource>();
+  {
+    Slab slab(b, {.populate = true}, source);
+    ASSERT_TRUE(slab.ensure(10000).ok());
+    EXPECT_EQ(source->taken, slab.capacity());
+    IoPool pool(b, 1 << 20, source);
+    Lease small = pool.take(100, "output 'y'").value(), large = pool.take(100000, "output 'z'").value();
+    EXPECT_EQ(source->blocks, 3);
+    EXPECT_EQ(source->taken, b->mapped());
+    large.release();
+    EXPECT_EQ(pool.trim(), BlockPool::class_bytes(100000));
+    EXPECT_EQ(source->blocks, 2);
+  }
+  EXPECT_EQ(source->blocks, 0);
+  EXPECT_EQ(b->mapped(), 0);
+}
+
+TEST(MemorySource, NullAndMisalignedAnswersAreRefused) {
+  const auto b = budget();
+  const auto source = std::make_shared<TestSource>();
+  Slab slab(b, {}, source);
+  IoPool pool(b, 1 << 20, source);
+  source->most = 0;
+  for (const Status& s : {slab.ensure(10000), pool.take(100, "output 'y'").status()}) {
+    EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_NE(s.message().find("allocator that was brought"), std::string::npos) << s.message();
+  }
+  source->most = 1 << 30;
+  source->skew = 8;
+  for (const Status& s : {slab.ensure(10000), pool.take(100, "output 'y'").status()}) {
+    EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(s.message().find("at a multiple of"), std::string::npos) << s.message();
+  }
+  EXPECT_EQ(source->blocks, 0);
+  EXPECT_EQ(b->mapped(), 0);
+  source->skew = 0;
+  EXPECT_TRUE(slab.ensure(10000).ok());
+}
+
+TEST(CountedBlock, IsLiveAsLongAsItsOwner) {
+  const auto b = budget(200000);
+  for (const int64_t bytes : {0, 1, 100, 32 << 10, 100001}) {
+    CountedBlock block = counted_block(b, MemoryRole::packed, bytes, "a pack").value();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block.data) % 64, 0u);
+    for (int64_t i = 0; i < bytes; ++i) ASSERT_EQ(static_cast<std::byte*>(block.data)[i], std::byte{0});
+    EXPECT_EQ(b->statistics().of(MemoryRole::packed).live, bytes);
+    EXPECT_EQ(b->mapped(), counted_block_bytes(bytes));
+    block.owner.reset();
+    EXPECT_EQ(b->mapped(), 0);
+  }
+  EXPECT_FALSE(counted_block(b, MemoryRole::packed, 200001, "a pack").ok());
+  EXPECT_FALSE(counted_block(b, MemoryRole::packed, -1, "a pack").ok());
 }
 
 TEST(Slab, AFailureLeavesItEmptyAndUsable) {
@@ -207,7 +426,7 @@ TEST(Slab, AFailureLeavesItEmptyAndUsable) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(refused.message().find("the execution slab needs 2.0 MiB"), std::string::npos) << refused.message();
   EXPECT_EQ(slab.capacity(), 0);
-  EXPECT_EQ(b->statistics().from_system, 0);
+  EXPECT_EQ(b->statistics().mapped, 0);
   EXPECT_TRUE(slab.ensure(1 << 20).ok());
   slab.set_in_use(true);
   EXPECT_EQ(b->statistics().of(MemoryRole::planned).live, 1 << 20);

@@ -3,13 +3,17 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "memory/budget.h"
 #include "passes/passes.h"
 #include "threading/cancel_flag.h"
 
 namespace forethought {
+
+class MemorySource;
 
 enum class OptimizationLevel : int { disabled = 0, basic = 1, extended = 2, all = 99 };  // onnxruntime's numbers
 // packed: one slab at planned offsets. exact: the same, and where the quick orders leave a gap at load, a complete
@@ -28,10 +32,13 @@ struct SessionOptions {
   bool share = true;                    // views, in-place and windows; off: for comparison
   std::vector<ProviderSpec> providers;  // in order of priority; empty: the CPU alone. The CPU always takes the rest
   bool allow_fallback = false;          // a requested provider that cannot load is a warning instead of an error
-  int64_t memory_limit = 0;             // bytes of everything the session maps; 0: none
-  int plan_cache_capacity = 32;         // programs kept for shapes seen before
-  int64_t fold_budget = kDefaultFoldBudget;  // bytes that constant folding may add to the model
-  int rewrite_limit = -1;                    // stop after so many applied rewrites (for bisection); -1: no limit
+  int64_t memory_limit = 0;             // bytes of everything the session maps or allocates, weights too; 0: none
+  RetentionCaps retention;              // what its arenas keep between runs
+  int idle_trim_ms = 0;                 // after so long without a run, all that is kept goes back; 0: never
+  std::shared_ptr<MemorySource> execution_source, io_source;  // the caller's allocators of the arenas; null: the system
+  int plan_cache_capacity = 32;                               // programs kept for shapes seen before
+  int64_t fold_budget = kDefaultFoldBudget;                   // bytes that constant folding may add to the model
+  int rewrite_limit = -1;  // stop after so many applied rewrites (for bisection); -1: no limit
   std::vector<std::string> disabled_rewrites;
   std::map<std::string, int64_t> free_dimensions;  // symbolic dims bound to numbers, by name
   std::string optimized_model_path;                // where to save the graph after the passes; empty: nowhere

@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "kernel_api/facts.h"
+#include "memory/budget.h"
 
 namespace forethought {
 
-// One packed constant. Alive as long as a session holds it.
+// One packed constant. Alive as long as a session holds it; the process's account holds its bytes once.
 struct PackedBlock {
   Tensor source;  // what it was made from, for exact comparison; shares the constant's bytes
   std::string format;
@@ -29,8 +30,12 @@ class PackStore {
   static PackStore& global();
   // The pack of `constant` by `spec`: an existing one with equal content and format, or a new one.
   StatusOr<std::shared_ptr<const PackedBlock>> get(const Tensor& constant, const PackSpec& spec);
+  // The same if it is there, else null.
+  std::shared_ptr<const PackedBlock> find(const Tensor& constant, const PackSpec& spec);
+  static uint64_t key(const Tensor& constant, const PackSpec& spec);  // of content and format
 
  private:
+  std::shared_ptr<const PackedBlock> find_locked(uint64_t key, const Tensor& constant, const PackSpec& spec);
   std::mutex mutex_;
   std::unordered_multimap<uint64_t, std::weak_ptr<const PackedBlock>> blocks_;
 };

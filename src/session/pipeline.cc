@@ -122,6 +122,7 @@ StatusOr<PipelineResult> run_pipeline(ModelSource source, const SessionOptions& 
       return operator_library().supports(graph, node);
     };
     how.folder = options.external_data_folder;
+    how.budget = source.budget;
     if (source.graph) {
       r.graph = std::move(source.graph);
     } else if (source.path.empty()) {

@@ -48,10 +48,11 @@ struct PipelineResult {
 };
 
 struct ModelSource {
-  std::string path;              // or empty
-  std::string_view bytes;        // when there is no path
-  BufferRef owner;               // of the bytes; null: the caller keeps them
-  std::unique_ptr<Graph> graph;  // already imported: operators in their newest forms
+  std::string path;                      // or empty
+  std::string_view bytes;                // when there is no path
+  BufferRef owner;                       // of the bytes; null: the caller keeps them
+  std::unique_ptr<Graph> graph;          // already imported: operators in their newest forms
+  std::shared_ptr<MemoryBudget> budget;  // of the files that are mapped; may be null
 };
 
 // Runs all stages up to and including `until`.

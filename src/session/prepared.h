@@ -3,12 +3,14 @@
 
 #include <map>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "device/device.h"
 #include "graph/facts.h"
 #include "graph/graph.h"
 #include "kernel_api/kernel.h"
+#include "memory/budget.h"
 #include "session/packs.h"
 
 namespace forethought {
@@ -35,11 +37,21 @@ struct PreparedGraph {
   std::vector<Tensor> weights;      // constants that steps read, aligned
   std::vector<int32_t> weight_of;   // by ValueId; -1: none
   std::map<std::pair<uint32_t, int>, std::unique_ptr<PreparedGraph>> bodies;
+  // Of the outermost graph: each block counts once a session.
+  std::map<const PackedBlock*, MemoryShare> pack_shares;
+  std::vector<MemoryShare> dry_shares;
 };
 
-// Asks every kernel what it packs, packs it, and aligns the constants that kernels read as they are.
-// Constants that live on one of `devices` (may be null) are copied there.
-StatusOr<std::unique_ptr<PreparedGraph>> prepare_graph(std::unique_ptr<Graph> graph, WeightTotals* totals,
-                                                       const DeviceSet* devices = nullptr);
+struct PrepareOptions {
+  std::shared_ptr<MemoryBudget> budget;  // of the session
+  bool dry = false;  // nothing is packed or copied, only counted: `budget` is a probe, and no step may run
+  const DeviceSet* devices = nullptr;  // constants that live on one of them are copied there
+  std::string_view model_bytes;        // the model, where it was given as bytes: constants in there are counted already
+};
+
+// Asks every kernel what it packs, packs it, and aligns the constants that kernels read as they are. Constants that
+// lie in memory of the graph's own are taken into the account.
+StatusOr<std::unique_ptr<PreparedGraph>> prepare_graph(std::unique_ptr<Graph> graph, const PrepareOptions& options,
+                                                       WeightTotals* totals);
 
 }  // namespace forethought

@@ -11,8 +11,10 @@
 #include "device/lanes.h"
 #include "exec/executor.h"
 #include "graph/schema/schema.h"
+#include "memory/system.h"
 #include "onnx/save/save.h"
 #include "session/bound_memory.h"
+#include "session/idle_trimmer.h"
 #include "threading/pool.h"
 
 namespace forethought {
@@ -35,58 +37,86 @@ std::string did_you_mean(std::string_view name, const std::vector<NodeArg>& args
 
 }  // namespace
 
-Session::~Session() = default;
+Session::~Session() {
+  runner_.reset();  // its runs use all that follows
+  idle_.reset();
+  if (budget_) budget_->set_reclaim(nullptr);
+}
 
 StatusOr<std::unique_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
   const double start = now_ms();
-  auto result = run_pipeline({path, {}, {}, nullptr}, options);
-  if (!result.ok()) return result.status();  // it names the file
-  auto session = finish(std::move(*result), options, start);
-  if (!session.ok()) return with_context(session.status(), absl::StrCat("load ", path));
-  return session;
+  const auto attempt = [&](const PrepareOptions& prepare) -> StatusOr<std::unique_ptr<Session>> {
+    auto result = run_pipeline({path, {}, {}, nullptr, prepare.budget}, options);
+    if (!result.ok()) return result.status();  // it names the file
+    auto session = finish(std::move(*result), options, prepare, start);
+    if (!session.ok()) return with_context(session.status(), absl::StrCat("load ", path));
+    return session;
+  };
+  return load_within(options, absl::StrCat("load ", path), attempt);
 }
 
 StatusOr<std::unique_ptr<Session>> Session::load_bytes(std::string_view bytes, BufferRef owner,
                                                        const SessionOptions& options) {
   const double start = now_ms();
-  if (!owner) {
-    auto copy = std::make_unique<std::string>(bytes);
-    bytes = *copy;
-    owner = hold(std::move(copy));
-  }
-  auto result = run_pipeline({"", bytes, std::move(owner), nullptr}, options);
-  if (!result.ok()) return with_context(result.status(), "load model from bytes");
-  auto session = finish(std::move(*result), options, start);
-  if (!session.ok()) return with_context(session.status(), "load model from bytes");
-  return session;
+  const auto attempt = [&](PrepareOptions prepare) -> StatusOr<std::unique_ptr<Session>> {
+    prepare.model_bytes = bytes;
+    BufferRef keep = owner;
+    MemoryShare share;
+    const auto size = static_cast<int64_t>(bytes.size());
+    if (!owner && prepare.dry) {
+      ASSIGN_OR_RETURN(share, MemoryShare::take(prepare.budget, MemoryRole::weights, size,
+                                                counted_block_bytes(size) - size, "the copy of the model"));
+    } else if (!owner) {
+      ASSIGN_OR_RETURN(CountedBlock copy,
+                       counted_block(prepare.budget, MemoryRole::weights, size, "the copy of the model"));
+      if (size > 0) std::memcpy(copy.data, bytes.data(), bytes.size());
+      prepare.model_bytes = {static_cast<const char*>(copy.data), bytes.size()};
+      keep = std::move(copy.owner);
+    }
+    auto result = run_pipeline({"", prepare.model_bytes, std::move(keep), nullptr, prepare.budget}, options);
+    if (!result.ok()) return with_context(result.status(), "load model from bytes");
+    auto session = finish(std::move(*result), options, prepare, start);
+    if (!session.ok()) return with_context(session.status(), "load model from bytes");
+    if (share) (*session)->prepared_->dry_shares.push_back(std::move(share));
+    return session;
+  };
+  return load_within(options, "load model from bytes", attempt);
 }
 
 StatusOr<std::unique_ptr<Session>> Session::from_graph(std::unique_ptr<Graph> graph, const SessionOptions& options) {
   const double start = now_ms();
   RETURN_IF_ERROR(validate(*graph));
-  ASSIGN_OR_RETURN(PipelineResult result, run_pipeline({"", {}, {}, std::move(graph)}, options));
-  return finish(std::move(result), options, start);
+  const auto attempt = [&](const PrepareOptions& prepare) -> StatusOr<std::unique_ptr<Session>> {
+    const bool again = !prepare.dry && prepare.budget->is_limited();  // a second attempt may come
+    auto mine = again ? graph->clone() : std::move(graph);
+    ASSIGN_OR_RETURN(PipelineResult result, run_pipeline({"", {}, {}, std::move(mine), prepare.budget}, options));
+    return finish(std::move(result), options, prepare, start);
+  };
+  return load_within(options, "load", attempt);
 }
 
 StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const SessionOptions& options,
-                                                   double load_start) {
+                                                   const PrepareOptions& prepare, double load_start) {
   std::unique_ptr<Session> s(new Session);
   s->options_ = options;
+  s->budget_ = prepare.budget;
   s->report_ = std::move(result.report);
   s->providers_ = std::move(result.providers);
   for (const auto& p : s->providers_) s->provider_names_.emplace_back(p->name());
   s->inputs_ = s->report_.inputs;
   s->outputs_ = s->report_.outputs;
   s->symbols_ = InputSymbols(s->inputs_);
-  const Graph& graph = *result.graph;
-  for (ValueId v : graph.inputs()) s->defaults_.push_back(graph.value(v).default_value);
   s->figures_.nodes_in_file = s->report_.stages.front().nodes_after;
-  s->figures_.nodes = static_cast<int64_t>(graph.node_count_deep());
-  if (!options.optimized_model_path.empty())
-    RETURN_IF_ERROR(with_context(save_model(graph, options.optimized_model_path), "save the optimised model"));
+  s->figures_.nodes = static_cast<int64_t>(result.graph->node_count_deep());
+  if (!options.optimized_model_path.empty() && !prepare.dry)
+    RETURN_IF_ERROR(with_context(save_model(*result.graph, options.optimized_model_path), "save the optimised model"));
   for (const auto& p : s->providers_) s->devices_.add(p->driver());
-  s->device_io_ = std::make_unique<DeviceIo>(graph, s->devices_);
-  ASSIGN_OR_RETURN(s->prepared_, prepare_graph(std::move(result.graph), &s->weights_, &s->devices_));
+  s->device_io_ = std::make_unique<DeviceIo>(*result.graph, s->devices_);
+  PrepareOptions how = prepare;
+  how.devices = &s->devices_;
+  ASSIGN_OR_RETURN(s->prepared_, prepare_graph(std::move(result.graph), how, &s->weights_));
+  const Graph& g = *s->prepared_->view;
+  for (ValueId v : g.inputs()) s->defaults_.push_back(g.value(v).default_value);
   s->instances_ = std::make_unique<InstanceCache>();
   s->pool_ = std::make_unique<Pool>(options.intra_op_threads > 0 ? options.intra_op_threads
                                                                  : static_cast<int>(knob_int(Knob::kThreads)));
@@ -104,23 +134,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   shared.instances = s->instances_.get();
   shared.devices = &s->devices_;
   s->source_ = std::make_unique<GraphSource>(*s->prepared_, shared);
-  s->budget_ =
-      std::make_shared<MemoryBudget>(options.memory_limit > 0 ? options.memory_limit : MemoryBudget::kUnlimited);
-  s->io_ = std::make_unique<IoPool>(s->budget_);
-  s->side_ = std::make_unique<SideArena>(s->budget_);
-  ExecEnvironment environment;
-  environment.pool = s->pool_.get();
-  environment.io = s->io_.get();
-  environment.side = s->side_.get();
-  environment.budget = s->budget_;
-  environment.slab_options.populate = true;
-  for (const auto& d : s->devices_.drivers()) {
-    s->lane_devices_.push_back(make_stream_lanes(d));
-    environment.devices.push_back(s->lane_devices_.back().get());
-  }
-  s->executor_ = std::make_unique<Executor>(std::move(environment));
+  RETURN_IF_ERROR(s->make_arenas());
 
-  const Graph& g = *s->prepared_->view;
   const FactTable seeds = seed_facts(g);
   const bool fixed = std::all_of(g.inputs().begin(), g.inputs().end(),
                                  [&](ValueId v) { return seeds[v].type.is_object() || seeds[v].shape.is_known(); });
@@ -130,6 +145,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
     s->figures_.naive = planned->plan.naive;
     s->figures_.lower_bound = planned->plan.lower_bound;
     s->figures_.peak = planned->plan.peak;
+    s->last_program_ = planned;
+    if (!prepare.dry) RETURN_IF_ERROR(s->check_fits(*planned));
   }
   s->figures_.weights_mapped = s->weights_.constants;
   s->figures_.weights_packed = s->weights_.packed;
@@ -219,7 +236,7 @@ Status Session::run_bound(std::span<const Value> inputs, std::span<Value> output
     RETURN_IF_ERROR(check_bound_memory(inputs_, inputs, outputs_, outputs, *program));
     for (const Value& v : outputs) places.push_back(v.is_tensor() ? v.tensor().data : nullptr);
   }
-  RETURN_IF_ERROR(executor_->run(program, inputs, outputs, {options.cancel.raw(), options.sink}));
+  RETURN_IF_ERROR(run_program(program, inputs, outputs, options));
   for (size_t i = 0; i < places.size(); ++i)
     if (places[i] && outputs[i].tensor().data != places[i])
       return invalid(absl::StrCat("output '", outputs_[i].name, "' turned out as ", to_string(outputs[i].tensor().dims),
@@ -228,6 +245,7 @@ Status Session::run_bound(std::span<const Value> inputs, std::span<Value> output
   std::lock_guard lock(mutex_);
   if (figures_.runs++ == 0) figures_.first_run_ms = ms;
   figures_.last_run_ms = ms;
+  if (last_program_ != program) last_program_ = program;
   if (!figures_.planned) {
     const auto& compiled = static_cast<const CompiledProgram&>(*program);
     figures_.naive = compiled.plan.naive;
@@ -287,7 +305,5 @@ SessionSummary Session::summary() const {
   s.instances = instances_->counts();
   return s;
 }
-
-MemoryStatistics Session::memory_statistics() const { return budget_->statistics(); }
 
 }  // namespace forethought

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/mutex.h"
 #include "graph/graph.h"
 #include "memory/budget.h"
@@ -27,6 +28,8 @@ class Executor;
 class LaneDevice;
 class IoPool;
 class SideArena;
+class IdleTrimmer;
+struct MemoryReport;
 
 struct NamedValue {
   std::string_view name;
@@ -64,7 +67,6 @@ class Session {
   const PipelineReport& report() const { return report_; }
   const std::vector<std::string>& providers() const { return provider_names_; }
   SessionSummary summary() const;
-  MemoryStatistics memory_statistics() const;
 
   // Runs once. `outputs[i]` receives the output named `output_names[i]` (no names: all of them, in order). An output
   // that comes in as a tensor with memory is written there if its type and shape are right (else: an error).
@@ -92,15 +94,36 @@ class Session {
   const DeviceSet& devices() const { return devices_; }
   const PreparedGraph& prepared() const { return *prepared_; }
 
+  // Memory (memory.cc). May be called at any time, from any thread, also while runs are under way.
+  MemoryStatistics memory_statistics() const;
+  // Who holds it and what the last shapes need (memory_report.h).
+  MemoryReport memory_report() const;
+  // Gives back what is kept between runs until at most `keep` bytes are: side arena first, then I/O, then execution, in
+  // each what was freed longest ago. Returns by how much `retained` fell. What is live or leased stays.
+  int64_t trim(int64_t keep = 0);
+  // What the arenas may keep from now on; what is over goes at once. Refuses caps below kRetainPlanned.
+  Status set_retention(const RetentionCaps& caps);
+  // 0: none. Refuses limits that are negative or below what is live now.
+  Status set_memory_limit(int64_t bytes);
+
  private:
   Session() = default;
   static StatusOr<std::unique_ptr<Session>> finish(PipelineResult result, const SessionOptions& options,
-                                                   double load_start);
+                                                   const PrepareOptions& prepare, double load_start);
+  static StatusOr<std::shared_ptr<MemoryBudget>> make_budget(const SessionOptions& options);
+  using Attempt = FunctionRef<StatusOr<std::unique_ptr<Session>>(const PrepareOptions&)>;
+  static StatusOr<std::unique_ptr<Session>> load_within(const SessionOptions& options, std::string_view what,
+                                                        Attempt attempt);
+  Status make_arenas();
+  Status check_fits(const CompiledProgram& planned) const;
   Device device_at(int32_t place) const {
     return place < 0 ? Device{} : devices_.drivers()[static_cast<size_t>(place)]->device();
   }
   Status run_bound(std::span<const Value> inputs, std::span<Value> outputs, const Bindings& bound,
                    const RunOptions& options);
+  Status run_program(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
+                     std::span<Value> outputs, const RunOptions& options);
+  MemoryReport report_for(const CompiledProgram* program, std::span<const uint8_t> bound) const;
   Status check_input(size_t i, const Value& v) const;
   int find_input(std::string_view name) const;
   int find_output(std::string_view name) const;
@@ -124,7 +147,9 @@ class Session {
   InputSymbols symbols_;
   std::vector<std::optional<Tensor>> defaults_;
   WeightTotals weights_;
-  mutable Mutex mutex_;  // guards the figures below
+  std::unique_ptr<IdleTrimmer> idle_;
+  mutable Mutex mutex_;  // guards what is below
+  std::shared_ptr<const Program> last_program_;
   SessionSummary figures_;
   std::once_flag runner_made_;
   std::unique_ptr<Runner> runner_;  // goes first: its runs use the rest

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "session/memory_report.h"
 #include "session/plan_report.h"
 #include "tools/forethought/command.h"
 
@@ -14,7 +15,7 @@ namespace {
 struct PlanArguments {
   ModelArguments model;
   std::string value, node, html;
-  bool json = false;
+  bool json = false, memory = false;
 };
 
 // Names a value or a node, if the arguments do.
@@ -51,6 +52,18 @@ Status write_page(const PlanArguments& a, const PreparedGraph& graph, const Comp
   return out ? absl::OkStatus() : invalid(absl::StrCat(a.html, " cannot be written"));
 }
 
+// What the session holds after loading, and what a run of these shapes adds.
+MemoryReport memory_of(const Session& session, const CompiledProgram& p) {
+  MemoryReport r = session.memory_report();
+  r.holders.clear();
+  add_weights(session.prepared(), &r.holders);
+  add_run(p, {}, &r.holders);
+  sort_holders(&r.holders);
+  r.least = r.session.mapped - r.session.retained + bytes_of_run(p, {});
+  r.unplanned_values = p.plan.side_values;
+  return r;
+}
+
 int run(const PlanArguments& a) {
   auto options = session_options(a.model);
   if (!options.ok()) return fail(options.status(), kUsage);
@@ -67,6 +80,10 @@ int run(const PlanArguments& a) {
   if (!a.html.empty()) {
     if (Status s = write_page(a, graph, p); !s.ok()) return fail(s, kBadInput);
     fmt::print("{}: {} values, {} steps; open it in a browser\n", a.html, p.plan.values.size(), p.steps.size());
+    return kOk;
+  }
+  if (a.memory) {
+    fmt::print("{}", to_string(memory_of(**session, p), 10));
     return kOk;
   }
   if (a.json) {
@@ -88,12 +105,18 @@ void add_plan(CLI::App& app, int* code) {
   CLI::Option* node =
       c->add_option("--node", a->node, "Only this node: its values, its kernel and what was refused")->excludes(value);
   CLI::Option* json = c->add_flag("--json", a->json, "As JSON");
+  c->add_flag("--memory", a->memory,
+              "What the session takes, the least memory limit that works, and the largest holders")
+      ->excludes(value)
+      ->excludes(node)
+      ->excludes(json);
   c->add_option("--html", a->html, "Write one page that shows all of it, for a browser; it needs no network")
       ->excludes(value)
       ->excludes(node)
       ->excludes(json);
   c->footer(footer({"plan model.onnx", "plan model.onnx --shape x=1,3,48,320 --node /conv1/Conv",
-                    "plan model.onnx --value /conv1/Relu_output_0", "plan model.onnx --html plan.html"}));
+                    "plan model.onnx --value /conv1/Relu_output_0", "plan model.onnx --memory",
+                    "plan model.onnx --html plan.html"}));
   c->callback([a, code] { *code = run(*a); });
 }
 

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "memory/system.h"
+#include "memory/mapped_file.h"
 
 namespace forethought {
 namespace {
@@ -31,7 +31,7 @@ class Descriptor {
   int fd_;
 };
 
-StatusOr<ByteSource> map_path(const std::string& path, int flags) {
+StatusOr<ByteSource> map_path(const std::string& path, int flags, std::shared_ptr<MemoryBudget> budget) {
   // O_NONBLOCK so that a pipe or device in the file's place cannot make the open wait.
   const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   if (fd.get() < 0) {
@@ -39,7 +39,7 @@ StatusOr<ByteSource> map_path(const std::string& path, int flags) {
     const std::string message = fmt::format("cannot open '{}': {}", path, std::strerror(error));
     return error == ENOENT ? not_found(message) : invalid(message);
   }
-  ASSIGN_OR_RETURN(MappedFile file, MappedFile::map(fd.get(), path));
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::map(fd.get(), path, std::move(budget)));
   const auto bytes = file.bytes();
   return ByteSource{{reinterpret_cast<const char*>(bytes.data()), bytes.size()}, hold(std::move(file))};
 }
@@ -59,10 +59,13 @@ bool lies_in(const std::string& path, const std::string& root) {
 
 }  // namespace
 
-StatusOr<ByteSource> map_file(const std::string& path) { return map_path(path, 0); }
+StatusOr<ByteSource> map_file(const std::string& path, std::shared_ptr<MemoryBudget> budget) {
+  return map_path(path, 0, std::move(budget));
+}
 
-StatusOr<ExternalFiles> ExternalFiles::beside(const std::string& model_path) {
+StatusOr<ExternalFiles> ExternalFiles::beside(const std::string& model_path, std::shared_ptr<MemoryBudget> budget) {
   ExternalFiles files;
+  files.budget_ = std::move(budget);
   std::error_code error;
   if (fs::is_directory(model_path, error)) {
     files.folder_ = model_path;
@@ -95,7 +98,7 @@ StatusOr<ByteSource> ExternalFiles::open(std::string_view location) {
   auto real = real_path(fs::path(folder_) / relative);
   if (!real.ok()) return with_context(real.status(), fmt::format("external data at '{}'", location));
   if (!lies_in(*real, roots_[0]) && !lies_in(*real, roots_[1])) return refuse("a link leads out of the model's folder");
-  ASSIGN_OR_RETURN(ByteSource source, map_path(*real, O_NOFOLLOW));
+  ASSIGN_OR_RETURN(ByteSource source, map_path(*real, O_NOFOLLOW, budget_));
   open_.emplace(location, source);
   return source;
 }

@@ -14,8 +14,8 @@ StatusOr<std::unique_ptr<Graph>> import_with(const ByteSource& model, ExternalFi
 }  // namespace
 
 StatusOr<std::unique_ptr<Graph>> load_model(const std::string& path, const ImportOptions& options) {
-  ASSIGN_OR_RETURN(const ByteSource model, map_file(path));
-  ASSIGN_OR_RETURN(ExternalFiles files, ExternalFiles::beside(path));
+  ASSIGN_OR_RETURN(const ByteSource model, map_file(path, options.budget));
+  ASSIGN_OR_RETURN(ExternalFiles files, ExternalFiles::beside(path, options.budget));
   auto graph = import_with(model, std::move(files), options);
   if (!graph.ok()) return with_context(graph.status(), "load " + path);
   return graph;
@@ -24,7 +24,7 @@ StatusOr<std::unique_ptr<Graph>> load_model(const std::string& path, const Impor
 StatusOr<std::unique_ptr<Graph>> import_model(const ByteSource& model, const ImportOptions& options) {
   ExternalFiles files;
   if (!options.folder.empty()) {
-    ASSIGN_OR_RETURN(files, ExternalFiles::beside(options.folder));
+    ASSIGN_OR_RETURN(files, ExternalFiles::beside(options.folder, options.budget));
   }
   auto graph = import_with(model, std::move(files), options);
   if (!graph.ok()) return with_context(graph.status(), "load model");

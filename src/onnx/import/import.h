@@ -20,6 +20,8 @@ struct ImportOptions {
   std::function<Status(const Graph& graph, const GraphNode& node)> takes_types;
   // Where a model given as bytes may find its external data; empty: nowhere.
   std::string folder;
+  // The account of the files that are mapped; may be null.
+  std::shared_ptr<MemoryBudget> budget;
   // A budget for what functions blow up to.
   int64_t max_nodes = 1'000'000;
 };

@@ -1,0 +1,44 @@
+#include "session/idle_trimmer.h"
+
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace forethought {
+
+StatusOr<std::unique_ptr<IdleTrimmer>> IdleTrimmer::start(int ms, std::function<void()> trim) {
+  std::unique_ptr<IdleTrimmer> t(new IdleTrimmer(ms, std::move(trim)));
+  try {
+    t->thread_ = std::thread([raw = t.get()] { raw->watch(); });
+  } catch (const std::system_error& e) {
+    return exhausted(absl::StrCat("the thread that gives memory back after ", ms,
+                                  " ms without a run cannot start: ", e.what(), "; leave the option at 0"));
+  }
+  return t;
+}
+
+IdleTrimmer::~IdleTrimmer() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  ended_.notify_one();
+  thread_.join();
+}
+
+void IdleTrimmer::watch() {
+  int64_t seen = 0, trimmed = 0;
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, wait_, [&] { return ending_; })) {
+    const int64_t runs = runs_.load(std::memory_order_relaxed);
+    const bool idle = runs == seen && under_way_.load(std::memory_order_relaxed) == 0;
+    if (idle && trimmed != runs) {
+      trim_();
+      trimmed = runs;
+    }
+    seen = runs;
+  }
+}
+
+}  // namespace forethought

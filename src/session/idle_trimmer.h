@@ -1,0 +1,47 @@
+// Gives kept memory back once a session has been idle for a while.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/status.h"
+
+namespace forethought {
+
+// A thread that calls `trim` once after every stretch of at least `ms` milliseconds without a run.
+class IdleTrimmer {
+ public:
+  static StatusOr<std::unique_ptr<IdleTrimmer>> start(int ms, std::function<void()> trim);
+  ~IdleTrimmer();
+  IdleTrimmer(const IdleTrimmer&) = delete;
+  IdleTrimmer& operator=(const IdleTrimmer&) = delete;
+
+  void run_begins() {
+    under_way_.fetch_add(1, std::memory_order_relaxed);
+    runs_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void run_ends() {
+    runs_.fetch_add(1, std::memory_order_relaxed);
+    under_way_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+ private:
+  IdleTrimmer(int ms, std::function<void()> trim) : wait_(ms), trim_(std::move(trim)) {}
+  void watch();
+
+  const std::chrono::milliseconds wait_;
+  const std::function<void()> trim_;
+  std::atomic<int64_t> under_way_{0}, runs_{0};  // runs_ counts beginnings and ends
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace forethought

@@ -1,0 +1,173 @@
+// Gathering holders, and the words of the report.
+#include "session/memory_report.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "graph/graph.h"
+#include "memory/block_pool.h"
+#include "memory/system.h"
+
+namespace forethought {
+namespace {
+
+void append_holders(const std::vector<MemoryHolder>& holders, size_t most, std::string* text) {
+  for (size_t i = 0; i < std::min(most, holders.size()); ++i) {
+    const MemoryHolder& h = holders[i];
+    absl::StrAppend(text, i ? ", " : "", "'", h.value, "'", h.node.empty() ? "" : absl::StrCat(" of node ", h.node),
+                    " (", name(h.role), ", ", h.buffers > 0 ? absl::StrCat(h.buffers, " held, ") : "",
+                    readable_bytes(h.bytes), ")");
+  }
+}
+
+// The slab's values at the step where they take the most bytes; each buffer under the name of its owner.
+std::vector<int32_t> fullest(const CompiledProgram& p) {
+  struct Life {
+    int32_t first = -1, last = -1;
+  };
+  const auto& places = p.plan.values;
+  std::vector<Life> lives(places.size());
+  for (size_t v = 0; v < places.size(); ++v) {
+    const ValuePlace& at = places[v];
+    if (at.arena != ArenaKind::slab || at.index != kNoId || at.first_step < 0) continue;
+    Life& life = lives[at.root >= 0 ? static_cast<size_t>(at.root) : v];
+    life.first = life.first < 0 ? at.first_step : std::min(life.first, at.first_step);
+    life.last = std::max(life.last, at.last_step);
+  }
+  std::vector<int64_t> change(p.steps.size() + 1, 0);
+  for (size_t v = 0; v < places.size(); ++v) {
+    if (lives[v].first < 0 || places[v].bytes <= 0) continue;
+    change[lives[v].first] += places[v].bytes;
+    change[lives[v].last + 1] -= places[v].bytes;
+  }
+  int64_t now = 0, most = -1;
+  int32_t at = 0;
+  for (size_t s = 0; s < p.steps.size(); ++s) {
+    now += change[s];
+    if (now > most) most = now, at = static_cast<int32_t>(s);
+  }
+  std::vector<int32_t> live;
+  for (size_t v = 0; v < places.size(); ++v) {
+    if (lives[v].first >= 0 && lives[v].first <= at && at <= lives[v].last && places[v].bytes > 0)
+      live.push_back(static_cast<int32_t>(v));
+  }
+  return live;
+}
+
+// By value, the step that makes it.
+std::vector<int32_t> makers(const CompiledProgram& p) {
+  std::vector<int32_t> maker(p.problem.values.size(), -1);
+  for (size_t s = 0; s < p.problem.steps.size(); ++s)
+    for (ValueNo v : p.problem.steps[s].writes) maker[v] = static_cast<int32_t>(s);
+  return maker;
+}
+
+template <typename F>
+void for_outputs_taken(const CompiledProgram& p, std::span<const uint8_t> bound, F&& f) {
+  for (size_t o = 0; o < p.outputs.size(); ++o) {
+    const ProgramValue& v = p.values[p.outputs[o]];
+    if (!v.known || v.dtype == DType::kString || v.type.is_object() || (o < bound.size() && bound[o])) continue;
+    f(p.outputs[o], BlockPool::class_bytes(v.bytes));
+  }
+}
+
+}  // namespace
+
+int64_t bytes_of_run(const CompiledProgram& program, std::span<const uint8_t> bound) {
+  int64_t bytes = Pages::rounded(program.slab_bytes);
+  for_outputs_taken(program, bound, [&](int32_t, int64_t taken) { bytes += taken; });
+  return bytes;
+}
+
+void add_weights(const PreparedGraph& graph, std::vector<MemoryHolder>* holders) {
+  std::set<const void*> seen;
+  const Graph& g = *graph.view;
+  for (NodeId id : graph.order) {
+    const GraphNode& n = g.node(id);
+    const std::string node = absl::StrCat(n.name, " (", to_string(n.op), ")");
+    const PreparedNode& prepared = graph.nodes[id.index];
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      if (!g.is_constant(n.inputs[i])) continue;
+      const GraphValue& v = g.value(n.inputs[i]);
+      if (v.constant->bytes() > 0 && seen.insert(v.constant->data).second)
+        holders->push_back({v.name, node, MemoryRole::weights, v.constant->bytes()});
+      const auto packed = i < prepared.packed_bytes.size() ? prepared.packed_bytes[i] : std::span<const std::byte>();
+      if (!packed.empty() && seen.insert(packed.data()).second)
+        holders->push_back({v.name, node, MemoryRole::packed, static_cast<int64_t>(packed.size())});
+    }
+  }
+  for (const auto& [key, body] : graph.bodies) add_weights(*body, holders);
+}
+
+void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std::vector<MemoryHolder>* holders) {
+  const std::vector<int32_t> maker = makers(program);
+  const auto node = [&](int32_t v) { return maker[v] >= 0 ? program.steps[maker[v]].name : std::string(); };
+  for (int32_t v : fullest(program))
+    holders->push_back(
+        {std::string(program.problem.values[v].name), node(v), MemoryRole::planned, program.plan.values[v].bytes});
+  for_outputs_taken(program, bound, [&](int32_t v, int64_t bytes) {
+    holders->push_back({program.values[v].name, node(v), MemoryRole::leased, bytes});
+  });
+}
+
+void sort_holders(std::vector<MemoryHolder>* holders) {
+  std::ranges::stable_sort(*holders, std::greater(), &MemoryHolder::bytes);
+}
+
+std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least) {
+  std::string text =
+      absl::StrCat("allow at least ", readable_bytes(least), " (", least, " bytes), or release outputs that are held");
+  if (!holders.empty()) text += "; the largest holders: ";
+  append_holders(holders, 5, &text);
+  return text;
+}
+
+std::string to_string(const MemoryReport& report, size_t most) {
+  std::string text;
+  const auto line = [&](std::string_view what, int64_t bytes) {
+    absl::StrAppend(&text, "  ", std::string(what), std::string(what.size() < 16 ? 16 - what.size() : 1, ' '),
+                    readable_bytes(bytes), bytes < 1024 ? "" : absl::StrCat(" (", bytes, " bytes)"), "\n");
+  };
+  for (const auto& [title, statistics] :
+       {std::pair{"session", &report.session}, std::pair{"process", &report.process}}) {
+    absl::StrAppend(&text, title, "\n");
+    for (const auto& [what, bytes] : named(*statistics)) line(what, bytes);
+  }
+  absl::StrAppend(&text, "process, outside the limit\n");
+  for (const auto& [what, bytes] : report.outside) line(what, bytes);
+  if (report.least > 0) absl::StrAppend(&text, "least limit: ", report.least, " bytes");
+  if (report.least > 0 && report.unplanned_values > 0)
+    absl::StrAppend(&text, ", and what ", report.unplanned_values, " values take whose sizes only a run tells");
+  if (report.least > 0) text += "\n";
+  absl::StrAppend(&text, "largest holders\n");
+  for (size_t i = 0; i < std::min(most, report.holders.size()); ++i) {
+    text += "  ";
+    append_holders({report.holders[i]}, 1, &text);
+    text += "\n";
+  }
+  return text;
+}
+
+std::vector<std::pair<std::string, int64_t>> outside_memory() {
+  std::vector<std::pair<std::string, int64_t>> lines;
+  int64_t code = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    char rights[5] = {}, path[16] = {};
+    const int fields = std::sscanf(line.c_str(), "%lx-%lx %4s %*s %*s %*s %15s", &begin, &end, rights, path);
+    if (fields == 3 && rights[2] == 'x') code += static_cast<int64_t>(end - begin);
+  }
+  lines.emplace_back("generated code", code);
+#ifdef __GLIBC__
+  const struct mallinfo2 heap = ::mallinfo2();
+  lines.emplace_back("heap", static_cast<int64_t>(heap.uordblks + heap.hblkhd));
+#endif
+  return lines;
+}
+
+}  // namespace forethought

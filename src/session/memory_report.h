@@ -1,0 +1,51 @@
+// Who holds a session's memory, and the least limit that works.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "memory/budget.h"
+#include "session/compile.h"
+
+namespace forethought {
+
+struct MemoryHolder {
+  std::string value;
+  std::string node;  // that makes or reads it: "/conv1 (Conv)"; empty: none
+  MemoryRole role = MemoryRole::planned;
+  int64_t bytes = 0;
+  int64_t buffers = 0;  // of outputs and side buffers: how many of this name are held now
+};
+
+struct MemoryReport {
+  MemoryStatistics session, process;
+  // The least limit of the session with which it runs the shapes that the report is about, outputs that are held now
+  // included; 0: no shapes are known yet. Where sizes are known only at run (see `unplanned_values`), it may take more.
+  int64_t least = 0;
+  int64_t unplanned_values = 0;
+  std::vector<MemoryHolder> holders;  // largest first: weights, packs, what the slab holds at its fullest, outputs
+  // Bytes of the process apart from accounts: "generated code" (what libraries compiled), "heap" (all of the C heap: of
+  // libraries, of our tables, and small blocks that the accounts count, too).
+  std::vector<std::pair<std::string, int64_t>> outside;
+};
+
+// As text, with the `most` largest holders.
+std::string to_string(const MemoryReport& report, size_t most = 5);
+// "allow at least 5.0 MiB (5242880 bytes), …; the largest holders: …": the end of an error.
+std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least);
+
+// Bytes of a run of the program beyond weights: slab, and outputs that are known and not bound (`bound`, one an output;
+// empty: none).
+int64_t bytes_of_run(const CompiledProgram& program, std::span<const uint8_t> bound);
+
+// Each adds what it knows of, in any order.
+void add_weights(const PreparedGraph& graph, std::vector<MemoryHolder>* holders);
+void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std::vector<MemoryHolder>* holders);
+void sort_holders(std::vector<MemoryHolder>* holders);
+
+// Bytes of the process outside all accounts of memory/.
+std::vector<std::pair<std::string, int64_t>> outside_memory();
+
+}  // namespace forethought
