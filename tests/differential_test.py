@@ -8,6 +8,7 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tools" / "dev")]
 import backend_case  # noqa: E402
+import random_control  # noqa: E402
 import random_graphs  # noqa: E402
 
 import forethought as ft  # noqa: E402
@@ -15,6 +16,7 @@ import forethought as ft  # noqa: E402
 ort = pytest.importorskip("onnxruntime")
 
 GRAPHS, BATCH = 1000, 50  # of which this test runs; the seeds to 9000 were looked at
+CONTROL_GRAPHS = 300
 LEVELS = ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"]
 # Graphs that differ from onnxruntime although we are right, or both are within what float32 allows; each was followed
 # to the first node that differs and compared with onnx's reference evaluator in float64.
@@ -46,9 +48,9 @@ def reference(made):
         return None
 
 
-def differences(seed: int) -> list[str] | None:
+def differences(seed: int, make=random_graphs.make) -> list[str] | None:
     """What differs at which level; None if there is nothing to compare with."""
-    made = random_graphs.make(seed)
+    made = make(seed)
     want = reference(made)
     if want is None:
         return None
@@ -71,6 +73,14 @@ def differences(seed: int) -> list[str] | None:
 @pytest.mark.parametrize("first", range(0, GRAPHS, BATCH))
 def test_random_graphs(first):
     results = [differences(seed) for seed in range(first, first + BATCH) if seed not in EXPLAINED]
+    found = [d for r in results if r for d in r]
+    assert not found, "\n".join(found)
+    assert results.count(None) <= BATCH // 20, "onnxruntime refuses too many of the graphs: they are no test"
+
+
+@pytest.mark.parametrize("first", range(0, CONTROL_GRAPHS, BATCH))
+def test_random_control_flow(first):
+    results = [differences(seed, random_control.make) for seed in range(first, first + BATCH)]
     found = [d for r in results if r for d in r]
     assert not found, "\n".join(found)
     assert results.count(None) <= BATCH // 20, "onnxruntime refuses too many of the graphs: they are no test"

@@ -25,7 +25,11 @@ bool has_memory(const Value& v) { return v.is_tensor() && v.tensor().data; }
 
 }  // namespace
 
-Executor::Executor(ExecEnvironment environment) : environment_(std::move(environment)) {
+Executor::Executor(ExecEnvironment environment)
+    : environment_([&] {
+        environment.copies = &copies_;
+        return std::move(environment);
+      }()) {
   idle_frames_.reserve(kIdleFrames + 1);
   set_retention(kRetainPlanned, kRetainPlanned);
 }

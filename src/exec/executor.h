@@ -20,6 +20,20 @@ namespace forethought {
 
 class Frame;
 
+// Payload that went from one place to another as it is: copies of the executor's own, and those that steps report.
+class CopyCounter {
+ public:
+  void add(int64_t bytes) {
+    copies_.fetch_add(1, std::memory_order_relaxed);
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  int64_t copies() const { return copies_.load(std::memory_order_relaxed); }
+  int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> copies_{0}, bytes_{0};
+};
+
 // What an executor works with; everything is borrowed but the budget. The pools may be gone before outputs are.
 struct ExecEnvironment {
   Pool* pool = nullptr;
@@ -29,6 +43,7 @@ struct ExecEnvironment {
   PageOptions slab_options;
   std::vector<LaneDevice*> devices;           // those that programs name, beside the host
   std::shared_ptr<MemorySource> slab_source;  // null: pages of the system
+  CopyCounter* copies = nullptr;              // null: not counted; an Executor sets its own
 };
 
 struct ExecOptions {
@@ -64,6 +79,9 @@ class Executor {
   // over.
   void set_retention(int64_t execution, int64_t io);
 
+  // Of all runs so far.
+  const CopyCounter& copies() const { return copies_; }
+
  private:
   struct Resources {
     std::unique_ptr<Frame> frame;
@@ -83,6 +101,7 @@ class Executor {
   void drop_frame(std::vector<std::unique_ptr<Frame>>::iterator at, Dropped* dropped);
   void drop_down_to(int64_t bytes, Dropped* dropped);
 
+  CopyCounter copies_;
   const ExecEnvironment environment_;
   mutable Mutex mutex_;
   int64_t execution_cap_ = kRetainPlanned, io_cap_ = kRetainPlanned;

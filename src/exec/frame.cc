@@ -23,8 +23,8 @@ int64_t now_ns() {
 
 }  // namespace
 
-Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs,
-                  const ExecOptions& options) {
+Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options,
+                  std::span<int32_t> passed) {
   if (inputs.size() != program_->inputs.size() || outputs.size() != program_->outputs.size()) {
     return internal(fmt::format("the program has {} inputs and {} outputs; the run gave {} and {}",
                                 program_->inputs.size(), program_->outputs.size(), inputs.size(), outputs.size()));
@@ -32,6 +32,7 @@ Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Valu
   const ThreadScope scope;
   inputs_ = inputs;
   outputs_ = outputs;
+  passed_ = passed;
   options_ = options;
   if (!options_.cancel) options_.cancel = &never_cancelled;
   bind_slab(slab);
@@ -53,6 +54,7 @@ Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Valu
   }
   inputs_ = {};
   outputs_ = {};
+  passed_ = {};
   return status;
 }
 
@@ -222,8 +224,24 @@ Status Frame::finish_outputs() {
         std::any_of(copies.begin(), copies.end(), [&](const auto& c) { return c.output == static_cast<int32_t>(o); });
     if (!copied) RETURN_IF_ERROR(hand_out(static_cast<int32_t>(o), program_->outputs[o]));
   }
-  for (const Program::CopyOut& c : copies) RETURN_IF_ERROR(copy_out(c.output, c.from));
+  for (const Program::CopyOut& c : copies) {
+    if (!pass(c.output, c.from)) RETURN_IF_ERROR(copy_out(c.output, c.from));
+  }
   return absl::OkStatus();
+}
+
+// Tells the caller of a body where the result lies already, if the caller asked and it is no result of a step.
+bool Frame::pass(int32_t output, int32_t from) {
+  if (passed_.empty()) return false;
+  const ProgramValue& facts = program_->values[from];
+  if (facts.base == Base::input) {
+    passed_[output] = facts.index;
+    return true;
+  }
+  if (facts.base != Base::weight || facts.index < 0) return false;
+  passed_[output] = BodyHost::kBodyConstant;
+  outputs_[output] = tensor_of_value(from);
+  return true;
 }
 
 // Makes output number `output` what the steps left in `value`.
@@ -259,6 +277,7 @@ Status Frame::copy_out(int32_t output, int32_t from) {
     target.dims = source.dims;
     target.layout = source.layout;
     if (source.bytes() > 0) std::memmove(target.data, source.data, static_cast<size_t>(source.bytes()));
+    count_copy(source.bytes());
     return absl::OkStatus();
   }
   preset_[output] = 0;

@@ -15,7 +15,7 @@
 #include "exec/lanes.h"
 #include "exec/profile.h"
 #include "exec/program.h"
-#include "kernel_api/run_ctx.h"
+#include "kernel_api/body_host.h"
 #include "memory/block_pool.h"
 #include "memory/slab.h"
 
@@ -35,12 +35,13 @@ class Frame final : private Lanes::HostSteps {
   // Whether it can run at all: its lanes were opened. If not, run() tells why.
   bool fit() const;
   int64_t slab_bytes() const;  // of slabs that it keeps for bodies that have no place in its own
-  // `slab`: at least program->slab_bytes, 64-byte aligned; see Executor::run for the rest.
-  Status run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options);
+  // `slab`: at least program->slab_bytes, 64-byte aligned; see Executor::run for the rest, BodyHost for `passed`.
+  Status run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options,
+             std::span<int32_t> passed = {});
 
  private:
   // What the kernel of the step that a lane runs can ask of the frame.
-  class Host final : public RunHost {
+  class Host final : public BodyHost {
    public:
     explicit Host(Frame& frame) : frame_(&frame) {}
     void parallel_for(int64_t blocks, FunctionRef<void(int64_t block, int worker)> f) override;
@@ -49,7 +50,10 @@ class Frame final : private Lanes::HostSteps {
     Status set_output(int slot, Value value) override;
     StatusOr<Tensor> make_escaping(DType dtype, std::span<const int64_t> dims) override;
     StatusOr<Value> escape(int slot) override;
-    Status run_body(int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs) override;
+    Status run_body_in_place(int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs,
+                             std::span<int32_t> passed) override;
+    bool body_output_dims(int body, std::span<const BodyValue> inputs, int output, Dims* dims) override;
+    void count_copy(int64_t bytes) override { frame_->count_copy(bytes); }
     bool cancelled() const override { return frame_->options_.cancel->load(std::memory_order_relaxed); }
 
     int32_t current = 0;  // the step that runs
@@ -112,6 +116,10 @@ class Frame final : private Lanes::HostSteps {
   Status finish_outputs();
   Status hand_out(int32_t output, int32_t value);
   Status copy_out(int32_t output, int32_t from);
+  bool pass(int32_t output, int32_t from);
+  void count_copy(int64_t bytes) const {
+    if (environment_.copies) environment_.copies->add(bytes);
+  }
   void drop_held();
   Status own_objects();
 
@@ -142,8 +150,9 @@ class Frame final : private Lanes::HostSteps {
   Status place_dynamic_output(const ProgramStep& step, size_t slot, const ResolvedStep& resolved);
   bool share_input(const ProgramStep& step, int32_t value, const Alias& alias, DType dtype,
                    std::span<const int64_t> dims);
-  Status run_body(int32_t index, int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs);
-  StatusOr<Frame*> child_for(Children& children, std::shared_ptr<const Program> program);
+  Status run_body(int32_t index, int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs,
+                  std::span<int32_t> passed);
+  StatusOr<Frame*> child_for(int32_t index, int body, std::span<const BodyValue> inputs);
 
   const ExecEnvironment environment_;
   const std::shared_ptr<const Program> program_;
@@ -175,6 +184,7 @@ class Frame final : private Lanes::HostSteps {
   std::byte* slab_ = nullptr;
   std::span<const Value> inputs_;
   std::span<Value> outputs_;
+  std::span<int32_t> passed_;
   ExecOptions options_;
 };
 

@@ -27,8 +27,9 @@ StatusOr<Tensor> Frame::Host::make_escaping(DType dtype, std::span<const int64_t
 
 StatusOr<Value> Frame::Host::escape(int slot) { return frame_->escaped(frame_->program_->steps[current].inputs[slot]); }
 
-Status Frame::Host::run_body(int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs) {
-  return frame_->run_body(current, body, inputs, outputs);
+Status Frame::Host::run_body_in_place(int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs,
+                                      std::span<int32_t> passed) {
+  return frame_->run_body(current, body, inputs, outputs, passed);
 }
 
 }  // namespace forethought

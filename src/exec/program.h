@@ -97,6 +97,9 @@ class ProgramSource {
  public:
   virtual ~ProgramSource() = default;
   virtual StatusOr<std::shared_ptr<const Program>> program_for(std::span<const Value> inputs) = 0;
+  // Whether program_for(inputs) would give `program`, which came from here, once more; no look-up, no lock. False is
+  // always right.
+  virtual bool serves(const Program& /*program*/, std::span<const Value> /*inputs*/) const { return false; }
 };
 
 }  // namespace forethought

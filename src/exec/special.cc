@@ -109,8 +109,13 @@ bool Frame::share_input(const ProgramStep& step, int32_t v, const Alias& alias, 
   return true;
 }
 
-StatusOr<Frame*> Frame::child_for(Children& children, std::shared_ptr<const Program> program) {
-  auto& frames = children.frames;
+// The frame of the program for these inputs: mostly the one that ran last.
+StatusOr<Frame*> Frame::child_for(int32_t index, int body, std::span<const BodyValue> inputs) {
+  const ProgramStep& step = program_->steps[index];
+  if (body < 0 || static_cast<size_t>(body) >= step.bodies.size()) return internal("it has no such body");
+  auto& frames = children_[steps_[index].first_child + body].frames;
+  if (!frames.empty() && step.bodies[body]->serves(*frames.front()->program(), inputs)) return frames.front().get();
+  ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, step.bodies[body]->program_for(inputs));
   auto found = std::ranges::find_if(frames, [&](const auto& f) { return f->program() == program.get(); });
   if (found == frames.end()) {
     if (frames.size() == kFramesPerBody) frames.pop_back();
@@ -121,24 +126,34 @@ StatusOr<Frame*> Frame::child_for(Children& children, std::shared_ptr<const Prog
   return frames.front().get();
 }
 
-Status Frame::run_body(int32_t index, int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs) {
+Status Frame::run_body(int32_t index, int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs,
+                       std::span<int32_t> passed) {
+  ASSIGN_OR_RETURN(Frame * child, child_for(index, body, inputs));
   const ProgramStep& step = program_->steps[index];
-  if (static_cast<size_t>(body) >= step.bodies.size()) return internal("it has no such body");
-  ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, step.bodies[body]->program_for(inputs));
   Children& children = children_[steps_[index].first_child + body];
-  const int64_t bytes = program->slab_bytes;
-  ASSIGN_OR_RETURN(Frame * child, child_for(children, std::move(program)));
+  const int64_t bytes = child->program()->slab_bytes;
   const auto b = static_cast<size_t>(body);
   const bool planned = b < step.body_slab_offset.size() && b < step.body_slab_bytes.size() &&
                        step.body_slab_offset[b] >= 0 && bytes <= step.body_slab_bytes[b];
-  if (planned) return child->run(slab_ + step.body_slab_offset[b], inputs, outputs, options_);
+  if (planned) return child->run(slab_ + step.body_slab_offset[b], inputs, outputs, options_, passed);
   if (!children.slab)
     children.slab = std::make_unique<Slab>(environment_.budget, environment_.slab_options, environment_.slab_source);
   RETURN_IF_ERROR(children.slab->ensure(bytes, "the slab of a body"));
   children.slab->set_in_use(true);
-  Status status = child->run(children.slab->data(), inputs, outputs, options_);
+  Status status = child->run(children.slab->data(), inputs, outputs, options_, passed);
   children.slab->set_in_use(false);
   return status;
+}
+
+bool Frame::Host::body_output_dims(int body, std::span<const BodyValue> inputs, int output, Dims* dims) {
+  const StatusOr<Frame*> child = frame_->child_for(current, body, inputs);
+  if (!child.ok()) return false;
+  const Program& program = *(*child)->program();
+  if (output < 0 || static_cast<size_t>(output) >= program.outputs.size()) return false;
+  const ProgramValue& value = program.values[program.outputs[output]];
+  if (!value.known || is_text(value) || !value.layout.is_plain()) return false;
+  *dims = value.dims;
+  return true;
 }
 
 }  // namespace forethought

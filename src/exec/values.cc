@@ -71,6 +71,7 @@ StatusOr<Tensor> Frame::copy_tensor(BlockPool& pool, std::string_view name, cons
   } else if (const int64_t bytes = from.bytes(); bytes > 0) {
     std::memcpy(to.data, from.data, static_cast<size_t>(bytes));
   }
+  count_copy(from.bytes());
   return to;
 }
 
@@ -163,6 +164,7 @@ Status Frame::adopt(int32_t value, Value made) {
   const Tensor target = tensor_of_value(value);
   if (target.data != made.tensor().data && target.bytes() > 0) {
     std::memcpy(target.data, made.tensor().data, static_cast<size_t>(target.bytes()));
+    count_copy(target.bytes());
   }
   return absl::OkStatus();
 }
@@ -193,6 +195,7 @@ Status Frame::adopt_as_output(int32_t value, Value made) {
     target.dims = tensor.dims;
     if (target.data != tensor.data && tensor.bytes() > 0) {
       std::memcpy(target.data, tensor.data, static_cast<size_t>(tensor.bytes()));
+      count_copy(tensor.bytes());
     }
   } else {
     preset_[o] = 0;

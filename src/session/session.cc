@@ -303,6 +303,8 @@ SessionSummary Session::summary() const {
   SessionSummary s = figures_;
   s.plans = source_->counts();
   s.instances = instances_->counts();
+  s.copies = executor_->copies().copies();
+  s.copied_bytes = executor_->copies().bytes();
   return s;
 }
 

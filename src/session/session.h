@@ -45,6 +45,7 @@ struct SessionSummary {
   int64_t weights_mapped = 0, weights_packed = 0, weights_copied = 0;
   double load_ms = 0, first_run_ms = 0, last_run_ms = 0;
   int64_t runs = 0;
+  int64_t copies = 0, copied_bytes = 0;  // payload that runs moved as it is, from one place to another
   CacheCounts plans;
   InstanceCache::Counts instances;
 };

@@ -115,6 +115,18 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
   return std::shared_ptr<const Program>(std::move(made));
 }
 
+// What program_for() puts in its key, compared with what the program was made for.
+bool GraphSource::serves(const Program& program, std::span<const Value> inputs) const {
+  if (inputs.size() != program.inputs.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ProgramValue& made_for = program.values[program.inputs[i]];
+    if (inputs[i].is_tensor() != made_for.known) return false;
+    if (made_for.known && (inputs[i].tensor().dtype != made_for.dtype || inputs[i].tensor().dims != made_for.dims))
+      return false;
+  }
+  return true;
+}
+
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::program_for_facts(const FactTable& facts) {
   Key key;
   for (ValueId v : graph_.view->inputs()) {

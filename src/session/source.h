@@ -34,6 +34,7 @@ class GraphSource final : public BodySource, public StepResolver {
   StatusOr<std::shared_ptr<const Program>> program_for(std::span<const Value> inputs) override;
   // The same for inputs and outputs that are bound on devices.
   StatusOr<std::shared_ptr<const Program>> program_for(std::span<const Value> inputs, const Bindings& bound);
+  bool serves(const Program& program, std::span<const Value> inputs) const override;
   StatusOr<std::shared_ptr<const CompiledProgram>> program_for_facts(const FactTable& facts) override;
   // The program for these input facts, planned with full effort and kept: what load does for known shapes.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_at_load(const FactTable& seeds);

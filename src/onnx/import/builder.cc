@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "onnx/import/batched_scan.h"
 #include "onnx/import/types.h"
 #include "onnx/upgrade/rules.h"
 
@@ -334,6 +335,7 @@ Status Builder::place(Scope& scope, const wire::Node& node, NodeForm form) {
                                std::move(form.inputs), std::move(form.outputs), std::move(form.attributes));
   g.node(id).origin = {origin(scope, node)};
   RETURN_IF_ERROR(add_bodies(scope, node, id));
+  if (g.node(id).op.is("Scan") && g.node(id).attributes.find("_batched")) return spell_out_batched_scan(g, id);
   derive_output_types(g, id);
   return absl::OkStatus();
 }

@@ -60,8 +60,23 @@ std::optional<ValueType> special(const Graph& g, const GraphNode& n, int slot) {
     return element ? std::optional(ValueType::sequence(*element)) : std::nullopt;
   }
   if (op == "SequenceConstruct") return first() ? std::optional(ValueType::sequence(*first())) : std::nullopt;
-  if (op == "SequenceAt" || op == "OptionalGetElement") {
+  if (op == "SequenceAt" || op == "ConcatFromSequence") {
     return first() && first()->inner() ? std::optional(*first()->inner()) : std::nullopt;
+  }
+  if (op == "OptionalGetElement") {
+    if (!first()) return std::nullopt;
+    return first()->kind() == ValueType::Kind::optional ? *first()->inner() : *first();
+  }
+  if (op == "Optional") {
+    if (first()) return ValueType::optional(*first());
+    const AttributeValue* type = n.attributes.find("type");
+    const ValueType* of = type ? std::get_if<ValueType>(type) : nullptr;
+    return of ? std::optional(ValueType::optional(*of)) : std::nullopt;
+  }
+  if (op == "SplitToSequence") return first() ? std::optional(ValueType::sequence(*first())) : std::nullopt;
+  if (op == "SequenceMap") {
+    const auto element = body_output(n, slot, 0);
+    return element ? std::optional(ValueType::sequence(*element)) : std::nullopt;
   }
   if (op == "QuantizeLinear" && slot == 0) {
     if (const ValueType* zero_point = input_type(g, n, 2)) return *zero_point;

@@ -22,8 +22,8 @@ constexpr LegacyDefault kLegacyDefaults[] = {
 
 std::span<const UpgradeRule> rules_of(std::string_view op) {
   using Family = std::span<const UpgradeRule> (*)();
-  constexpr Family families[] = {broadcast_rules, reduce_rules,    shape_rules, pointwise_rules,
-                                 softmax_rules,   normalize_rules, resize_rules};
+  constexpr Family families[] = {broadcast_rules, reduce_rules,    shape_rules,  pointwise_rules,
+                                 softmax_rules,   normalize_rules, resize_rules, scan_rules};
   for (const Family family : families) {
     const auto rules = family();
     const auto first = std::find_if(rules.begin(), rules.end(), [&](const UpgradeRule& r) { return r.op == op; });

@@ -28,6 +28,7 @@ std::span<const UpgradeRule> pointwise_rules();  // Cast, Clip, Dropout
 std::span<const UpgradeRule> softmax_rules();    // two-dimensional coercion before 13
 std::span<const UpgradeRule> normalize_rules();  // BatchNormalization
 std::span<const UpgradeRule> resize_rules();     // Upsample, Resize-10
+std::span<const UpgradeRule> scan_rules();       // Scan-8
 
 // Brings a node of the default domain into its newest form; other domains and unknown operators stay. A rule may also
 // build everything out of helper nodes: then node.type is empty at the end.

@@ -1,4 +1,3 @@
-// What If and Loop share: inputs as a body sees them, and the way of a body's results into the step's outputs.
 #include "ops/control/body_values.h"
 
 #include <algorithm>
@@ -29,8 +28,9 @@ StatusOr<uint32_t> sized_at_run(std::span<const Operand> outputs) {
   return bits;
 }
 
-void copy_elements(const Tensor& from, void* to) {
+void copy_elements(BodyHost& host, const Tensor& from, void* to) {
   if (from.data == to) return;
+  host.count_copy(from.bytes());
   if (from.dtype == DType::kString) {
     std::copy_n(from.as<std::string>(), from.elements(), static_cast<std::string*>(to));
   } else if (from.bytes() > 0) {
@@ -38,9 +38,17 @@ void copy_elements(const Tensor& from, void* to) {
   }
 }
 
-Status deliver(RunCtx& c, int slot, bool planned, Value value) {
+Status own(BodyHost& host, Value& value) {
+  if (!value.is_tensor() || value.tensor().owner) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Tensor copy, host.make_escaping(value.tensor().dtype, value.tensor().dims));
+  copy_elements(host, value.tensor(), copy.data);
+  value = std::move(copy);
+  return absl::OkStatus();
+}
+
+Status deliver(RunCtx& c, BodyHost& host, int slot, bool planned, Value value) {
   if (!c.has_out(slot)) return absl::OkStatus();
-  if (!value.is_tensor()) return c.host->set_output(slot, std::move(value));
+  if (!value.is_tensor()) return host.set_output(slot, std::move(value));
   const Tensor& t = value.tensor();
   const Arg& out = c.out(slot);
   if (out.dtype != DType::kUndefined && t.dtype != out.dtype)
@@ -50,18 +58,27 @@ Status deliver(RunCtx& c, int slot, bool planned, Value value) {
     if (!std::equal(t.dims.begin(), t.dims.end(), out.dims().begin(), out.dims().end()))
       return internal(absl::StrCat("output ", slot, " came with the shape ", to_string(t.dims), " from the body, not ",
                                    to_string(out.dims())));
-    copy_elements(t, out.data);
+    copy_elements(host, t, out.data);
     return absl::OkStatus();
   }
-  if (t.owner) return c.host->set_output(slot, std::move(value));
-  ASSIGN_OR_RETURN(void* to, c.host->output(slot, t.dims));
-  copy_elements(t, to);
+  if (out.dtype == DType::kUndefined) RETURN_IF_ERROR(own(host, value));  // it becomes part of an object
+  if (value.tensor().owner) return host.set_output(slot, std::move(value));
+  ASSIGN_OR_RETURN(void* to, host.output(slot, t.dims));
+  copy_elements(host, t, to);
   return absl::OkStatus();
 }
 
 Status merge_type(const ValueType& a, const ValueType& b, const char* what, int index, ValueType* out) {
   if (a.is_unknown() || b.is_unknown() || a == b) {
     *out = a.is_unknown() ? b : a;
+    return absl::OkStatus();
+  }
+  // What is there on one way alone is an optional.
+  const auto holds = [](const ValueType& o, const ValueType& v) {
+    return o.kind() == ValueType::Kind::optional && *o.inner() == v;
+  };
+  if (holds(a, b) || holds(b, a)) {
+    *out = holds(a, b) ? a : b;
     return absl::OkStatus();
   }
   return invalid(

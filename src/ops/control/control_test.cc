@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "graph/graph.h"
+#include "kernel_api/body_host.h"
 #include "ops/op_testing.h"
 
 namespace forethought {
@@ -17,7 +18,7 @@ struct Body {
 };
 
 // A node with bodies, bound, inferred, chosen and run as a session would; bodies are the functions above.
-class Control final : public RunHost, public BodyInference {
+class Control final : public BodyHost, public BodyInference {
  public:
   Control(std::string op, std::vector<Value> inputs, int captures, std::vector<bool> wanted, std::vector<Body> bodies)
       : inputs_(std::move(inputs)), outputs_(wanted.size()), args_(wanted.size()), bodies_(std::move(bodies)) {
@@ -59,7 +60,7 @@ class Control final : public RunHost, public BodyInference {
 
   std::vector<InferOutput> inferred;
   KernelFacts facts;
-  int adopted = 0, sized = 0, trips = 0;
+  int adopted = 0, sized = 0, trips = 0, copies = 0;
   bool cancel = false;
   const Value& output(int i) const { return outputs_[i]; }
   template <typename T>
@@ -77,6 +78,7 @@ class Control final : public RunHost, public BodyInference {
     ++sized;
     ASSIGN_OR_RETURN(Tensor t, make_tensor(args_[slot].dtype, dims));
     outputs_[slot] = t;
+    args_[slot] = arg_of(outputs_[slot]);
     return t.data;
   }
   Status set_output(int slot, Value v) override {
@@ -88,7 +90,9 @@ class Control final : public RunHost, public BodyInference {
     return make_tensor(dtype, dims);
   }
   StatusOr<Value> escape(int slot) override { return inputs_[slot]; }
-  Status run_body(int body, std::span<const Value> in, std::span<Value> out) override {
+  bool body_output_dims(int, std::span<const Value>, int, Dims*) override { return false; }
+  void count_copy(int64_t) override { ++copies; }
+  Status run_body_in_place(int body, std::span<const Value> in, std::span<Value> out, std::span<int32_t>) override {
     ++trips;
     if (static_cast<int>(in.size()) != bodies_[body].inputs) return internal("wrong number of body inputs");
     std::vector<Value> made(out.size());

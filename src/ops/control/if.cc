@@ -1,4 +1,5 @@
 // If: runs the body that the condition names; what it gives is what the node gives.
+#include "ops/control/body_run.h"
 #include "ops/control/body_values.h"
 #include "ops/op.h"
 
@@ -15,19 +16,32 @@ class IfStep final : public Runnable {
     const Arg& cond = c.in(0);
     if (cond.elements != 1) return invalid(absl::StrCat("the condition has ", cond.elements, " elements, not one"));
     const int body = *cond.as<uint8_t>() ? kThen : kElse;
-    absl::InlinedVector<Value, 8> in, out(static_cast<size_t>(results_));
-    for (size_t i = 1; i < c.inputs.size(); ++i) in.push_back(borrow(c.inputs[i]));
+    BodyRuns::Lent lent(runs_);
+    BodyRun& r = *lent;
+    ASSIGN_OR_RETURN(r.host, BodyHost::of(c));
+    r.in.resize(c.inputs.size() - 1);
+    r.out.resize(static_cast<size_t>(results_));
+    for (size_t i = 0; i < r.in.size(); ++i) r.in[i] = borrow(c.inputs[i + 1]);
     for (size_t i = 0; i < planned_.size(); ++i)
-      if (planned_[i]) out[i] = c.outputs[i].tensor();
-    RETURN_IF_ERROR(c.host->run_body(body, {in.data(), in.size()}, {out.data(), out.size()}));
-    for (size_t i = 0; i < planned_.size(); ++i)
-      RETURN_IF_ERROR(deliver(c, static_cast<int>(i), planned_[i], std::move(out[i])));
+      if (planned_[i]) r.out[i] = c.outputs[i].tensor();
+    RETURN_IF_ERROR(r.once(body));
+    for (size_t i = 0; i < planned_.size(); ++i) {
+      const int slot = static_cast<int>(i);
+      Value result = r.result(i);
+      // A captured value that is given back as it is shares its bytes, where the size of the output was not planned.
+      if (r.passed[i] >= 0 && !planned_[i] && c.has_out(slot)) {
+        ASSIGN_OR_RETURN(result, c.host->escape(r.passed[i] + 1));
+      }
+      r.out[i] = Value();
+      RETURN_IF_ERROR(deliver(c, *r.host, slot, planned_[i], std::move(result)));
+    }
     return absl::OkStatus();
   }
 
  private:
   int results_;                // of each body
   std::vector<bool> planned_;  // by output of the node, which may leave out the last ones
+  mutable BodyRuns runs_;
 };
 
 }  // namespace

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/checked.h"
+#include "ops/control/body_run.h"
+#include "ops/control/body_shapes.h"
 #include "ops/control/body_values.h"
 #include "ops/op.h"
 
@@ -14,61 +15,59 @@ namespace {
 struct LoopForm {
   int states = 0, scans = 0, captures = 0;
   Dims trip_dims, cond_dims;     // [] or [1], as the body declares them
-  std::vector<Dims> empty_scan;  // what each scan output is after zero trips; dims that nobody declared are 0
+  std::vector<Dims> empty_scan;  // what each slice is after zero trips; dims that nobody declared are 0
+  bool keeps_cond = false;       // the body gives the condition back as it came, or true
 };
 
 // A loop that has neither a trip count nor a condition of its own ends when the body says so; a trip count alone makes
 // the body's condition void.
 bool body_ends_it(bool has_trips, bool has_cond) { return has_cond || !has_trips; }
 
-// Where a planned state lives: trips write it by turns to the output and to scratch, so that no trip overwrites what it
-// reads, and so that the last one of a known number writes to the output.
-struct StateHome {
-  bool planned = false;
-  size_t scratch_offset = 0;
-};
-
 class LoopStep final : public Runnable {
  public:
-  LoopStep(LoopForm form, std::vector<StateHome> states, std::vector<bool> scans)
-      : form_(std::move(form)), states_(std::move(states)), scan_planned_(std::move(scans)) {}
+  LoopStep(LoopForm form, StateHomes states, std::vector<StackedForm> scans)
+      : form_(std::move(form)), homes_(std::move(states)), scans_(std::move(scans)) {}
 
   Status run(RunCtx& c) const override {
-    Trip t;
-    t.in.resize(static_cast<size_t>(2 + form_.states + form_.captures));
-    t.out.resize(static_cast<size_t>(1 + form_.states + form_.scans));
-    t.stacked.resize(static_cast<size_t>(form_.scans));
-    for (size_t i = 2; i < t.in.size(); ++i) t.in[i] = borrow(c.inputs[i]);
     int64_t trips = std::numeric_limits<int64_t>::max();
     if (c.has_in(0)) {
       if (c.in(0).elements != 1) return invalid("the trip count is not a single element");
-      trips = *c.in_as<int64_t>(0);
+      trips = std::max<int64_t>(0, *c.in_as<int64_t>(0));
     }
     bool go = true;
     if (c.has_in(1)) {
       if (c.in(1).elements != 1) return invalid("the condition is not a single element");
       go = *c.in_as<uint8_t>(1) != 0;
     }
-    int64_t done = 0;
-    for (; done < trips && go; ++done) {
-      if (c.host->cancelled()) return cancelled("the run was cancelled inside a Loop");
-      RETURN_IF_ERROR(with_context(one_trip(c, t, done, trips), absl::StrCat("trip ", done)));
-      if (body_ends_it(c.has_in(0), c.has_in(1))) go = t.next;
+    if (!go) trips = 0;
+    const bool may_end = body_ends_it(c.has_in(0), c.has_in(1));
+    BodyRuns::Lent lent(runs_);
+    BodyRun& r = *lent;
+    ASSIGN_OR_RETURN(r.host, BodyHost::of(c));
+    int64_t number = 0;
+    uint8_t cond = 1, cond_out = 0;
+    begin(c, r, trips, c.has_in(0) && !(may_end && !form_.keeps_cond));
+    r.in[0] = scalar(DType::kInt64, form_.trip_dims, &number);
+    r.in[1] = scalar(DType::kBool, form_.cond_dims, &cond);
+    for (; number < trips && go; ++number) {
+      if (c.host->cancelled()) return cancelled(absl::StrCat("the run was cancelled in trip ", number, " of a Loop"));
+      r.out[0] = scalar(DType::kBool, form_.cond_dims, &cond_out);
+      if (Status s = one_trip(c, r, number, trips); !s.ok()) return with_context(s, absl::StrCat("trip ", number));
+      if (!may_end) continue;
+      const Value& next = r.result(0);
+      if (!next.is_tensor() || next.tensor().dtype != DType::kBool || next.tensor().elements() != 1)
+        return invalid("the body's condition is not a single bool");
+      go = *next.tensor().as<uint8_t>() != 0;
     }
-    for (int s = 0; s < form_.states; ++s) RETURN_IF_ERROR(deliver(c, s, states_[s].planned, std::move(t.in[2 + s])));
-    for (int k = 0; k < form_.scans; ++k) RETURN_IF_ERROR(stack(c, k, done, t.stacked[k]));
-    return absl::OkStatus();
+    for (size_t k = 0; k < r.stacked.size(); ++k) {
+      Dims slice;
+      const bool told = number == 0 && r.asks_dims(c, k, 1 + static_cast<size_t>(form_.states) + k, &slice);
+      RETURN_IF_ERROR(r.stacked[k].finish(c, *r.host, number, told ? &slice : nullptr));
+    }
+    return r.states.finish(c, *r.host);
   }
 
  private:
-  struct Trip {
-    absl::InlinedVector<Value, 8> in, out;
-    absl::InlinedVector<std::vector<Value>, 2> stacked;  // slices of scan outputs whose size is not planned
-    int64_t number = 0;
-    uint8_t cond = 1, cond_out = 0;
-    bool next = true;
-  };
-
   static Tensor scalar(DType dtype, const Dims& dims, void* data) {
     Tensor t;
     t.dtype = dtype;
@@ -77,117 +76,51 @@ class LoopStep final : public Runnable {
     return t;
   }
 
-  // A value that lives on when the next trip overwrites what the body was given.
-  static Status own(RunCtx& c, Value& v) {
-    if (!v.is_tensor() || v.tensor().owner) return absl::OkStatus();
-    ASSIGN_OR_RETURN(Tensor copy, c.host->make_escaping(v.tensor().dtype, v.tensor().dims));
-    copy_elements(v.tensor(), copy.data);
-    v = std::move(copy);
-    return absl::OkStatus();
+  void begin(const RunCtx& c, BodyRun& r, int64_t trips, bool certain) const {
+    const auto states = static_cast<size_t>(form_.states), captures = static_cast<size_t>(form_.captures);
+    r.in.resize(2 + states + captures);
+    r.out.resize(1 + states + static_cast<size_t>(form_.scans));
+    r.stacked.resize(scans_.size());
+    for (size_t i = 2; i < r.in.size(); ++i) r.in[i] = borrow(c.inputs[i]);
+    r.states.begin(homes_, std::span(r.in).subspan(2, states));
+    for (size_t k = 0; k < scans_.size(); ++k) {
+      const int64_t known = scans_[k].planned ? c.out(scans_[k].slot).dim(0) : certain ? trips : -1;
+      r.stacked[k].begin(scans_[k], known, trips);
+    }
   }
 
-  Tensor state_target(const RunCtx& c, int s, int64_t trip, int64_t trips) const {
-    Tensor t = c.out(s).tensor();
-    if ((trips - trip) % 2 == 0) t.data = c.scratch() + states_[s].scratch_offset;
-    return t;
-  }
-
-  // The slice of scan output k that trip `trip` writes.
-  Tensor slice_target(const RunCtx& c, int k, int64_t trip) const {
-    Tensor t = c.out(form_.states + k).tensor();
-    t.dims.erase(t.dims.begin());
-    t.data = static_cast<std::byte*>(t.data) + trip * t.bytes();
-    return t;
-  }
-
-  Status one_trip(RunCtx& c, Trip& t, int64_t trip, int64_t trips) const {
-    t.number = trip;
-    t.in[0] = scalar(DType::kInt64, form_.trip_dims, &t.number);
-    t.in[1] = scalar(DType::kBool, form_.cond_dims, &t.cond);
-    t.out[0] = scalar(DType::kBool, form_.cond_dims, &t.cond_out);
-    for (int s = 0; s < form_.states; ++s)
-      t.out[1 + s] = states_[s].planned ? Value(state_target(c, s, trip, trips)) : Value();
-    for (int k = 0; k < form_.scans; ++k) {
-      Value& v = t.out[1 + form_.states + k];
-      v = Value();
-      if (!scan_planned_[k]) continue;
-      if (trip >= c.out(form_.states + k).dim(0)) return internal("more trips were made than the plan has room for");
-      v = slice_target(c, k, trip);
+  Status one_trip(RunCtx& c, BodyRun& r, int64_t trip, int64_t trips) const {
+    const auto states = static_cast<size_t>(form_.states);
+    const std::span<Value> out(r.out);
+    // The last of a known number of trips writes to the node's outputs.
+    r.states.offer(c, (trips - trip) % 2 == 1, out.subspan(1, states));
+    for (size_t k = 0; k < r.stacked.size(); ++k) {
+      Dims slice;
+      const bool told = r.asks_dims(c, k, 1 + states + k, &slice);
+      ASSIGN_OR_RETURN(out[1 + states + k], r.stacked[k].offer(c, *r.host, trip, told ? &slice : nullptr));
     }
-    RETURN_IF_ERROR(c.host->run_body(0, {t.in.data(), t.in.size()}, {t.out.data(), t.out.size()}));
-
-    const Value& cond = t.out[0];
-    if (!cond.is_tensor() || cond.tensor().dtype != DType::kBool || cond.tensor().elements() != 1)
-      return invalid("the body's condition is not a single bool");
-    t.next = *cond.tensor().as<uint8_t>() != 0;
-    for (int s = 0; s < form_.states; ++s) {
-      if (!states_[s].planned) RETURN_IF_ERROR(own(c, t.out[1 + s]));
-      t.in[2 + s] = std::move(t.out[1 + s]);
-    }
-    for (int k = 0; k < form_.scans; ++k) RETURN_IF_ERROR(keep_slice(c, t, k, trip));
-    return absl::OkStatus();
-  }
-
-  Status keep_slice(RunCtx& c, Trip& t, int k, int64_t trip) const {
-    const int slot = form_.states + k;
-    if (!c.has_out(slot)) return absl::OkStatus();
-    Value& v = t.out[1 + slot];
-    if (!v.is_tensor()) return invalid(absl::StrCat("scan output ", k, " is no tensor"));
-    if (scan_planned_[k]) {
-      const Tensor want = slice_target(c, k, trip);
-      if (v.tensor().dims != want.dims)
-        return internal(
-            absl::StrCat("scan output ", k, " came as ", to_string(v.tensor().dims), ", not ", to_string(want.dims)));
-      copy_elements(v.tensor(), want.data);
-      return absl::OkStatus();
-    }
-    auto& kept = t.stacked[k];
-    if (!kept.empty() && kept[0].tensor().dims != v.tensor().dims)
-      return invalid(absl::StrCat("scan output ", k, " was ", to_string(kept[0].tensor().dims), " at first and is ",
-                                  to_string(v.tensor().dims), " now; slices must have one shape"));
-    RETURN_IF_ERROR(own(c, v));
-    kept.push_back(std::move(v));
-    return absl::OkStatus();
-  }
-
-  Status stack(RunCtx& c, int k, int64_t trips, const std::vector<Value>& slices) const {
-    const int slot = form_.states + k;
-    if (!c.has_out(slot)) return absl::OkStatus();
-    if (scan_planned_[k]) {
-      if (c.out(slot).dim(0) != trips) return internal("fewer trips were made than the plan has room for");
-      return absl::OkStatus();
-    }
-    Dims dims = {trips};
-    const Dims& slice = slices.empty() ? form_.empty_scan[k] : slices[0].tensor().dims;
-    dims.insert(dims.end(), slice.begin(), slice.end());
-    if (!element_count(dims))
-      return exhausted(absl::StrCat("scan output ", k, " would have the shape ", to_string(dims)));
-    ASSIGN_OR_RETURN(void* to, c.host->output(slot, dims));
-    for (const Value& v : slices) {
-      const Tensor& t = v.tensor();
-      copy_elements(t, to);
-      to = static_cast<std::byte*>(to) + t.bytes();
-    }
-    return absl::OkStatus();
+    RETURN_IF_ERROR(r.once());
+    for (size_t k = 0; k < r.stacked.size(); ++k)
+      RETURN_IF_ERROR(r.stacked[k].keep(c, *r.host, trip, r.result(1 + states + k)));
+    if (form_.states == 0) return absl::OkStatus();
+    return r.states.turn(c, *r.host, r.in, 2, out.subspan(1, states), std::span(r.passed).subspan(1, states));
   }
 
   LoopForm form_;
-  std::vector<StateHome> states_;
-  std::vector<bool> scan_planned_;
+  StateHomes homes_;
+  std::vector<StackedForm> scans_;
+  mutable BodyRuns runs_;
 };
 
-// How many Loop rules are at work on this thread, one inside the other.
-thread_local int loops_inferred = 0;
-struct LoopDepth {
-  LoopDepth() { ++loops_inferred; }
-  ~LoopDepth() { --loops_inferred; }
-};
-// Bodies nested deeper get their states without known dims at once: a second look at each level would double the work
-// of all levels below it.
-constexpr int kMaxExactDepth = 5;
-
-void forget_dims(SymShape& s) {
-  for (Dim& d : s.dims) d = Dim::unknown();
+// Whether the body's condition is the one it was given, or true.
+bool keeps_condition(const Graph& body) {
+  ValueId v = body.outputs()[0];
+  while (body.producer(v).valid() && body.node(body.producer(v)).op.is("Identity"))
+    v = body.node(body.producer(v)).inputs[0];
+  if (v == body.inputs()[1]) return true;
+  if (!body.is_constant(v)) return false;
+  const Tensor& t = *body.value(v).constant;
+  return t.dtype == DType::kBool && t.elements() == 1 && *t.as<uint8_t>() != 0;
 }
 
 }  // namespace
@@ -224,6 +157,7 @@ struct Loop {
     };
     form.trip_dims = one_or_none(0);
     form.cond_dims = one_or_none(1);
+    form.keeps_cond = keeps_condition(body);
     for (int k = 0; k < form.scans; ++k) {
       const GraphValue& v = body.value(body.outputs()[1 + form.states + k]);
       const SymShape& s = v.declared ? *v.declared : v.shape;
@@ -238,52 +172,17 @@ struct Loop {
     if (!c.bodies()) return internal("bodies are needed to infer Loop");
     if (c.has_in(0)) RETURN_IF_ERROR(c.require(0, DType::kInt64, "M"));
     if (c.has_in(1)) RETURN_IF_ERROR(c.require(1, DType::kBool, "cond"));
-    const LoopDepth depth;
-    std::vector<SymShape> shapes;
-    std::vector<ValueType> types;
+    StateFacts states;
     for (int s = 0; s < form.states; ++s) {
-      shapes.push_back(c.shape(2 + s));
-      types.push_back(c.type(2 + s));
-      if (loops_inferred > kMaxExactDepth) forget_dims(shapes.back());
+      states.shapes.push_back(c.shape(2 + s));
+      states.types.push_back(c.type(2 + s));
     }
-    std::vector<InferOutput> out;
-    // States keep what no trip changes of them. Each round but the last loses something, and the third all dims.
-    for (int round = 0;; ++round) {
-      ASSIGN_OR_RETURN(out, infer_body(c, types, shapes));
-      bool changed = false;
-      for (int s = 0; s < form.states; ++s) {
-        RETURN_IF_ERROR(merge_type(types[s], out[1 + s].type, "state", s, &types[s]));
-        if (!types[s].is_tensor()) continue;
-        SymShape merged = merge_shape(shapes[s], out[1 + s].shape);
-        const bool lost = loses(shapes[s], merged);
-        if (lost && round >= 2) {
-          forget_dims(merged);
-          if (round >= 4) merged = SymShape::unknown();
-        }
-        changed |= lost;
-        shapes[s] = std::move(merged);
-      }
-      if (!changed) break;
-    }
-    for (int s = 0; s < form.states; ++s) {
-      if (types[s].is_tensor()) {
-        c.set(s, types[s].dtype(), shapes[s]);
-      } else if (s < c.outputs()) {
-        c.set_type(s, types[s]);
-      }
-    }
+    ASSIGN_OR_RETURN(const std::vector<InferOutput> out,
+                     settle_states(states, 1, [&] { return infer_body(c, states); }));
+    for (int s = 0; s < form.states; ++s) set_state(c, s, states, out[1 + s]);
     const Dim trips = known_trips(c, out[0]);
-    for (int k = 0; k < form.scans; ++k) {
-      const InferOutput& slice = out[1 + form.states + k];
-      if (!slice.type.is_tensor()) {
-        if (!slice.type.is_unknown())
-          return invalid(absl::StrCat("scan output ", k, " is ", to_string(slice.type), ", no tensor"));
-        continue;
-      }
-      SymShape shape = slice.shape;
-      if (shape.has_rank) shape.dims.insert(shape.dims.begin(), trips);
-      c.set(form.states + k, slice.type.dtype(), std::move(shape));
-    }
+    for (int k = 0; k < form.scans && form.states + k < c.outputs(); ++k)
+      RETURN_IF_ERROR(set_stacked(c, form.states + k, out[1 + form.states + k], trips, 0));
     return absl::OkStatus();
   }
 
@@ -292,31 +191,21 @@ struct Loop {
     facts.kernel = "loop";
     facts.host_inputs = 3;
     ASSIGN_OR_RETURN(facts.sized_at_run, sized_at_run(ctx.outputs));
-    std::vector<StateHome> states(form.states);
-    std::vector<bool> scans(form.scans);
-    const int outputs = static_cast<int>(ctx.outputs.size());
-    for (int i = 0; i < outputs; ++i) {
+    ASSIGN_OR_RETURN(StateHomes states, StateHomes::plan(ctx.outputs, form.states, &facts.scratch_shared));
+    std::vector<StackedForm> scans;
+    for (int i = form.states; i < static_cast<int>(ctx.outputs.size()); ++i) {
       const Operand& o = ctx.outputs[i];
-      const bool planned = is_planned(o);
-      if (i >= form.states) {
-        if (o.present && bit_width(o.dtype) % 8 != 0)
-          return unsupported(absl::StrCat("scan output ", i - form.states, " is ", forethought::name(o.dtype),
-                                          "; slices of packed elements cannot be stacked"));
-        scans[i - form.states] = planned;
-      } else if (planned) {
-        const auto bytes = storage_bytes(o.dtype, o.layout, o.dims);
-        if (!bytes) return invalid(absl::StrCat("state ", i, " has no representable size"));
-        states[i] = {true, facts.scratch_shared};
-        facts.scratch_shared += round_up(static_cast<size_t>(*bytes), 64);
-      }
+      if (o.present && bit_width(o.dtype) % 8 != 0)
+        return unsupported(absl::StrCat("scan output ", i - form.states, " is ", forethought::name(o.dtype),
+                                        "; slices of packed elements cannot be stacked"));
+      scans.push_back({.slot = i, .planned = is_planned(o), .empty = form.empty_scan[i - form.states]});
     }
     facts.instance = std::make_shared<LoopStep>(form, std::move(states), std::move(scans));
     return facts;
   }
 
  private:
-  StatusOr<std::vector<InferOutput>> infer_body(InferCtx& c, const std::vector<ValueType>& types,
-                                                const std::vector<SymShape>& shapes) const {
+  StatusOr<std::vector<InferOutput>> infer_body(InferCtx& c, const StateFacts& states) const {
     const ValueType trip = ValueType::tensor(DType::kInt64), cond = ValueType::tensor(DType::kBool);
     const auto shape_of = [](const Dims& d) { return SymShape::of(d); };
     const SymShape trip_shape = shape_of(form.trip_dims), cond_shape = shape_of(form.cond_dims);
@@ -325,29 +214,22 @@ struct Loop {
     std::vector<InferInput> in;
     in.push_back({true, &trip, &trip_shape, nullptr, nullptr});
     in.push_back({true, &cond, &cond_shape, nullptr, body_ends_it(c.has_in(0), c.has_in(1)) ? &yes : nullptr});
-    for (int s = 0; s < form.states; ++s) in.push_back({true, &types[s], &shapes[s], nullptr, nullptr});
+    for (int s = 0; s < form.states; ++s) in.push_back({true, &states.types[s], &states.shapes[s], nullptr, nullptr});
     const auto captures = c.all_inputs().subspan(2 + form.states);
     in.insert(in.end(), captures.begin(), captures.end());
     return c.bodies()->infer(0, in);
   }
 
-  static bool loses(const SymShape& before, const SymShape& after) {
-    if (!before.has_rank) return false;
-    if (!after.has_rank) return true;
-    for (int i = 0; i < before.rank(); ++i)
-      if (!before.dims[i].is_unknown() && after.dims[i].is_unknown()) return true;
-    return false;
-  }
-
   Dim known_trips(InferCtx& c, const InferOutput& cond_out) const {
-    const std::optional<int64_t> trips = c.scalar_int(0), first = c.scalar_int(1);
+    const std::optional<int64_t> first = c.scalar_int(1);
     if (c.has_in(1) && first && !*first) return 0;
-    if (!c.has_in(0) || !trips) return Dim::unknown();
-    if (*trips <= 0) return 0;
-    if (!c.has_in(1)) return *trips;
+    const SymValue* most = c.value(0);
+    if (!most || most->is_float || most->ints.size() != 1 || most->ints[0].is_unknown()) return Dim::unknown();
+    const Dim trips = max(most->ints[0], Dim(0));  // may be an expression of symbols: the length of a sequence
+    if (!c.has_in(1)) return trips;
     const bool known = cond_out.has_value && cond_out.value.ints.size() == 1 && cond_out.value.ints[0].is_known();
     if (!first || !known) return Dim::unknown();
-    return cond_out.value.ints[0] == 0 ? 1 : *trips;
+    return cond_out.value.ints[0] == 0 ? min(trips, Dim(1)) : trips;
   }
 };
 DEFINE_OP(Loop)

@@ -32,6 +32,19 @@ TEST(Cast, AmongNumbersBoolAndStrings) {
   EXPECT_EQ(output_of<std::string>(*same), (std::vector<std::string>{"x"}));
 }
 
+TEST(CastLike, TakesTheTypeOfItsSecondInput) {
+  auto i = run_case({.op = "CastLike", .inputs = {tensor_of<float>({2}, {-1.9f, 2.9f}), tensor_of<int32_t>({0}, {})}});
+  ASSERT_TRUE(i.ok()) << i.status();
+  EXPECT_EQ(output_of<int32_t>(*i), (std::vector<int32_t>{-1, 2}));
+  auto text = run_case({.op = "CastLike", .inputs = {tensor_of<float>({1}, {1.5f}), tensor_of<std::string>({}, {""})}});
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(output_of<std::string>(*text), (std::vector<std::string>{"1.5"}));
+  auto back = run_case({.op = "CastLike", .inputs = {tensor_of<std::string>({1}, {"2"}), tensor_of<double>({1}, {0})}});
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(output_of<double>(*back), (std::vector<double>{2}));
+  EXPECT_FALSE(run_case({.op = "CastLike", .inputs = {tensor_of<float>({1}, {0})}}).ok());
+}
+
 TEST(Cast, ToItsOwnTypeIsAView) {
   auto r = run_case(cast_case(tensor_of<int64_t>({2}, {4, 5}), DType::kInt64));
   ASSERT_TRUE(r.ok());

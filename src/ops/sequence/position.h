@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "graph/infer.h"
 #include "kernel_api/run_ctx.h"
 
 namespace forethought {
@@ -15,6 +16,13 @@ inline StatusOr<size_t> read_position(const Arg& a, int64_t size, int64_t limit)
   if (at < 0 || at >= limit)
     return invalid(absl::StrCat("position ", given, " is outside a sequence of ", size, " elements"));
   return static_cast<size_t>(at);
+}
+
+// Input 0 is a sequence, as far as its type is known.
+inline Status require_sequence(const InferCtx& c) {
+  const ValueType& t = c.type(0);
+  if (t.is_unknown() || t.kind() == ValueType::Kind::sequence) return absl::OkStatus();
+  return invalid(absl::StrCat("input 0 is ", to_string(t), ", not a sequence"));
 }
 
 // The sequence in an input slot.

@@ -159,9 +159,11 @@ Status Edit::make_nodes() {
       ASSIGN_OR_RETURN(const ValueId v, resolve(ref));
       in.push_back(v);
     }
-    for (int i = 0; i < wanted.outputs; ++i)
-      out.push_back(
-          graph_.add_value(static_cast<size_t>(i) < wanted.output_names.size() ? wanted.output_names[i] : ""));
+    for (size_t i = 0; i < static_cast<size_t>(wanted.outputs); ++i) {
+      const bool skipped = i < wanted.skipped.size() && wanted.skipped[i];
+      out.push_back(skipped ? ValueId{}
+                            : graph_.add_value(i < wanted.output_names.size() ? wanted.output_names[i] : ""));
+    }
     const std::string name = wanted.name.empty() ? graph_.node(root_).name : wanted.name;
     const NodeId id = graph_.add_node(wanted.op, name, in, out, wanted.attributes);
     nodes_.push_back(id);
@@ -174,6 +176,7 @@ Status Edit::make_nodes() {
     RETURN_IF_ERROR(library_.supports(graph_, n));
     ASSIGN_OR_RETURN(std::vector<InferOutput> facts, infer(graph_, id));
     for (size_t i = 0; i < out.size(); ++i) {
+      if (!out[i].valid()) continue;
       GraphValue& v = graph_.value(out[i]);
       v.type = std::move(facts[i].type);
       v.shape = std::move(facts[i].shape);
@@ -216,7 +219,7 @@ void Edit::take_back() {
   // Outputs of a node that could not be added whole.
   for (const auto& outputs : outputs_)
     for (ValueId v : outputs)
-      if (!graph_.value(v).removed) graph_.remove_value(v);
+      if (v.valid() && !graph_.value(v).removed) graph_.remove_value(v);
   nodes_.clear();
 }
 

@@ -36,6 +36,7 @@ class Rewrite {
     std::vector<Ref> inputs;
     Attributes attributes;
     int outputs = 1;
+    std::vector<bool> skipped;  // by output: it is left out; none where there are no more entries
     int captures = 0;
     std::vector<std::pair<std::string, std::unique_ptr<Graph>>> bodies;
     std::string name;                 // empty: the root's
