@@ -28,8 +28,11 @@ struct SessionOptions {
   int64_t memory_limit = 0;            // bytes of all that runs take; 0: none
   int plan_cache = 32;                 // plans that are kept for input shapes seen before
   std::map<std::string, int64_t> dimensions;  // numbers for symbolic dims
-  std::string external_data_folder;           // for models given as bytes; empty: they may have no external data
-  std::string save_optimized_to;              // where to save the model after rewriting; empty: nowhere
+  // Upper bounds of symbolic dims: if every dim of the inputs has a number or a bound, all smaller shapes run in the
+  // memory of one plan, made at load. A larger one is an error.
+  std::map<std::string, int64_t> max_dimensions;
+  std::string external_data_folder;  // for models given as bytes; empty: they may have no external data
+  std::string save_optimized_to;     // where to save the model after rewriting; empty: nowhere
 };
 
 struct Dimension {

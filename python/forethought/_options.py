@@ -90,6 +90,7 @@ class SessionOptions(_ConfigEntries):
         super().__init__()
         self._optimized_model_filepath = ""
         self._free_dimensions: dict[str, int] = {}
+        self._max_dimensions: dict[str, int] = {}
         self._providers: list[tuple[str, dict[str, str]]] = []
 
     @property
@@ -115,6 +116,12 @@ class SessionOptions(_ConfigEntries):
             raise TypeError("a free dimension is a name and a number")
         self._free_dimensions[name] = value
 
+    def add_max_dimension(self, name: str, value: int) -> None:
+        """Ours: bounds the symbolic dimension `name`; all shapes within bounds run in the memory of one plan."""
+        if not isinstance(name, str) or not isinstance(value, int):
+            raise TypeError("a bound is the name of a dimension and a number")
+        self._max_dimensions[name] = value
+
     def add_provider(self, name: str, options: dict[str, str]) -> None:
         """Adds an execution provider, in order of priority."""
         self._providers.append((name, dict(options)))
@@ -133,6 +140,7 @@ class SessionOptions(_ConfigEntries):
         o.memory_limit = self.memory_limit
         o.plan_cache_capacity = self.plan_cache_capacity
         o.free_dimensions = self._free_dimensions
+        o.max_dimensions = self._max_dimensions
         o.optimized_model_path = self._optimized_model_filepath
         o.external_data_folder = self._config.get("session.model_external_initializers_file_folder_path", "")
         o.profiling = self.enable_profiling

@@ -332,6 +332,7 @@ void bind_options(nb::module_& m) {
       .def_rw("rewrite_limit", &SessionOptions::rewrite_limit)
       .def_rw("disabled_rewrites", &SessionOptions::disabled_rewrites)
       .def_rw("free_dimensions", &SessionOptions::free_dimensions)
+      .def_rw("max_dimensions", &SessionOptions::max_dimensions)
       .def_rw("optimized_model_path", &SessionOptions::optimized_model_path)
       .def_rw("external_data_folder", &SessionOptions::external_data_folder)
       .def_rw("validate_plans", &SessionOptions::validate_plans)

@@ -82,6 +82,7 @@ Metadata public_metadata(const ModelInfo& info) {
   in.memory_limit = o.memory_limit;
   in.plan_cache_capacity = o.plan_cache;
   in.free_dimensions = o.dimensions;
+  in.max_dimensions = o.max_dimensions;
   in.external_data_folder = o.external_data_folder;
   in.optimized_model_path = o.save_optimized_to;
   return in;

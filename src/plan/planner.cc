@@ -174,21 +174,46 @@ Folded fold(const PlanProblem& p, const Analysis& a, Storages* forecast, bool sh
   return folded;
 }
 
-// Honours exactly what the model does, or nothing is found.
-std::optional<Folded> fold_like(const PlanProblem& p, const Analysis& a, const Plan& model) {
+// What a plan for `model_problem` honours, in the lists of facts of a problem with the same steps. Nothing if it
+// honours a fact that is not listed here.
+std::optional<Plan> taken_over(const PlanProblem& p, const PlanProblem& model_problem, const Plan& model) {
+  if (p.values.size() != model_problem.values.size() || p.steps.size() != model_problem.steps.size()) {
+    return std::nullopt;
+  }
+  Plan plan = with_undecided_facts(p);
+  const auto take = [](const auto& facts, const auto& model_facts, const uint8_t* honoured, uint8_t* decided) {
+    for (size_t m = 0; m < model_facts.size(); ++m) {
+      if (!honoured[m]) continue;
+      const auto same = [&](const auto& f) { return f.in == model_facts[m].in && f.out == model_facts[m].out; };
+      const auto found = std::find_if(facts.begin(), facts.end(), same);
+      if (found == facts.end()) return false;
+      decided[found - facts.begin()] = 1;
+    }
+    return true;
+  };
+  for (size_t s = 0; s < p.steps.size(); ++s) {
+    const PlanStep &step = p.steps[s], &other = model_problem.steps[s];
+    if (!take(step.aliases, other.aliases, model.aliases.data() + model.first_alias[s],
+              plan.aliases.data() + plan.first_alias[s]) ||
+        !take(step.may_overwrite, other.may_overwrite, model.overwrites.data() + model.first_overwrite[s],
+              plan.overwrites.data() + plan.first_overwrite[s]) ||
+        !take(step.windows, other.windows, model.windows.data() + model.first_window[s],
+              plan.windows.data() + plan.first_window[s])) {
+      return std::nullopt;
+    }
+  }
+  return plan;
+}
+
+// Honours exactly what `decided` does, or nothing is found.
+std::optional<Folded> fold_like(const PlanProblem& p, const Analysis& a, const Plan& decided) {
   Storages forecast(p, a);  // takes part, but with a model nothing is asked of it
-  Folded folded = fold(p, a, &forecast, true, &model);
-  if (folded.plan.aliases != model.aliases || folded.plan.windows != model.windows ||
-      folded.plan.overwrites != model.overwrites) {
+  Folded folded = fold(p, a, &forecast, true, &decided);
+  if (folded.plan.aliases != decided.aliases || folded.plan.windows != decided.windows ||
+      folded.plan.overwrites != decided.overwrites) {
     return std::nullopt;
   }
   return folded;
-}
-
-// Whether both list as many facts for each step, so that decisions of one can be taken over by the other.
-bool same_lists(const Plan& a, const Plan& b) {
-  return a.values.size() == b.values.size() && a.first_alias == b.first_alias && a.first_window == b.first_window &&
-         a.first_overwrite == b.first_overwrite;
 }
 
 // By root: the slab bytes that its members take in a plan.
@@ -235,12 +260,14 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
   return plan;
 }
 
-StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan& model) {
+StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const PlanProblem& model_problem,
+                                          const Plan& model) {
   using namespace planning;
   ASSIGN_OR_RETURN(const Analysis analysis, analyse(problem));
-  if (problem.lanes > 1 || problem.devices > 0 || !same_lists(with_undecided_facts(problem), model))
-    return std::optional<Plan>();
-  std::optional<Folded> folded = fold_like(problem, analysis, model);
+  if (problem.lanes > 1 || problem.devices > 0 || model_problem.lanes > 1) return std::optional<Plan>();
+  const std::optional<Plan> decided = taken_over(problem, model_problem, model);
+  if (!decided) return std::optional<Plan>();
+  std::optional<Folded> folded = fold_like(problem, analysis, *decided);
   if (!folded) return std::optional<Plan>();
   const std::vector<int64_t> room = rooms(model);
   std::vector<int64_t> root_offset(problem.values.size());

@@ -18,10 +18,11 @@ enum class Effort { replan, load, exact, off };
 // (unknown ids, a value written twice or read before it is written, cyclic views, an unordered read across lanes).
 StatusOr<Plan> plan(const PlanProblem& problem, Effort effort);
 
-// The same steps with other sizes: shares bytes just as `model` does and puts everything where `model` has it, so that
-// one slab of model.peak bytes serves both. Nothing if that cannot be: something is larger than in the model, other
-// facts are listed, or what the model shares is not allowed here. Linear in values, no packing. Serves one lane
-// of the host.
-StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan& model);
+// The steps of `model_problem` with other sizes: shares bytes just as its plan does and puts everything where that has
+// it, so that one slab of model.peak bytes serves both. Nothing if that cannot be: something is larger than in the
+// model, or what the model shares is not allowed here. Linear in values, no packing. Serves one lane of
+// the host.
+StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const PlanProblem& model_problem,
+                                          const Plan& model);
 
 }  // namespace forethought

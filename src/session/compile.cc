@@ -28,12 +28,15 @@ class Compiler {
 
   StatusOr<std::shared_ptr<CompiledProgram>> run() {
     RETURN_IF_ERROR(describe_values());
-    for (NodeId id : prepared_.order)
-      RETURN_IF_ERROR(
-          with_context(add_step(id), absl::StrCat("node ", g_.node(id).name, " (", to_string(g_.node(id).op), ")")));
+    program_->labels = options_.labels;
+    reserve();
+    for (NodeId id : prepared_.order) {
+      if (Status s = add_step(id); !s.ok())
+        return with_context(std::move(s), absl::StrCat("node ", (*options_.labels)[id.index].step));
+    }
     set_roles();
     set_lanes();
-    ASSIGN_OR_RETURN(program_->plan, forethought::plan(program_->problem, options_.effort));
+    RETURN_IF_ERROR(plan_memory());
     if (options_.validate)
       RETURN_IF_ERROR(with_context(validate(program_->problem, program_->plan), "the plan is wrong"));
     place_values();
@@ -57,6 +60,29 @@ class Compiler {
   }
   Device device_at(int32_t index) const {
     return index < 0 ? Device{} : options_.devices->drivers()[static_cast<size_t>(index)]->device();
+  }
+
+  void reserve() {
+    const size_t steps = prepared_.order.size();
+    program().steps.reserve(steps);
+    program_->problem.steps.reserve(steps);
+    program_->facts.reserve(steps);
+    program_->nodes.reserve(steps);
+    scratch_of_.reserve(steps);
+  }
+
+  Status plan_memory() {
+    if (options_.inside && options_.effort != Effort::off) {
+      ASSIGN_OR_RETURN(std::optional<Plan> inside,
+                       plan_inside(program_->problem, options_.inside->problem, options_.inside->plan));
+      program_->inside = inside.has_value();
+      if (inside) {
+        program_->plan = *std::move(inside);
+        return absl::OkStatus();
+      }
+    }
+    ASSIGN_OR_RETURN(program_->plan, forethought::plan(program_->problem, options_.effort));
+    return absl::OkStatus();
   }
 
   // Types, numbers and byte sizes of every value.
@@ -112,12 +138,16 @@ class Compiler {
     const PreparedNode& prepared = prepared_.nodes[id.index];
     ProgramStep step;
     step.node = static_cast<int32_t>(id.index);
-    step.name = absl::StrCat(n.name, " (", to_string(n.op), ")");
+    step.name = (*options_.labels)[id.index].step;
     step.packed.assign(prepared.packed_bytes.begin(), prepared.packed_bytes.end());
+    step.inputs.reserve(n.inputs.size());
+    step.outputs.reserve(n.outputs.size());
     for (ValueId v : n.inputs) step.inputs.push_back(v.valid() ? static_cast<int32_t>(v.index) : -1);
     for (ValueId v : n.outputs) step.outputs.push_back(v.valid() ? static_cast<int32_t>(v.index) : -1);
 
-    std::vector<Operand> in, out;
+    std::vector<Operand>&in = in_, &out = out_;
+    in.clear();
+    out.clear();
     bool dynamic = false;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       in.push_back(operand(id, n.inputs[i], static_cast<int>(i), true));
@@ -214,6 +244,8 @@ class Compiler {
 
   void add_plan_step(const ProgramStep& step, const KernelFacts& facts, bool dynamic) {
     PlanStep s;
+    s.reads.reserve(step.inputs.size());
+    s.writes.reserve(step.outputs.size() + 1);
     for (int32_t v : step.inputs)
       if (v >= 0) s.reads.push_back(v);
     for (int32_t v : step.outputs)
@@ -221,14 +253,21 @@ class Compiler {
     if (options_.share) add_facts(step, facts, &s);
     const int64_t scratch = dynamic ? 0 : scratch_bytes(step);
     scratch_of_.push_back(-1);
-    if (scratch > 0) {
+    if (scratch > 0 || wants_scratch_inside()) {
       scratch_of_.back() = static_cast<int32_t>(g_.value_capacity() + scratch_sizes_.size());
       scratch_sizes_.push_back(scratch);
-      scratch_names_.push_back(absl::StrCat("scratch of ", step.name));
+      scratch_names_.push_back((*options_.labels)[step.node].scratch);
       scratch_devices_.push_back(step_device_.back());
       s.writes.push_back(scratch_of_.back());
     }
     program_->problem.steps.push_back(std::move(s));
+  }
+
+  // Whether the step to be added has scratch at the largest sizes: values then have the same numbers here.
+  bool wants_scratch_inside() const {
+    if (!options_.inside) return false;
+    const PlanStep& same = options_.inside->problem.steps[program_->problem.steps.size()];
+    return !same.writes.empty() && same.writes.back() >= static_cast<ValueNo>(g_.value_capacity());
   }
 
   // Views, overwrites and windows that the kernel allows, in terms of values.
@@ -246,6 +285,7 @@ class Compiler {
   // Which values may live in the slab, and which live elsewhere.
   void set_roles() {
     auto& values = program_->problem.values;
+    values.reserve(g_.value_capacity() + scratch_sizes_.size());
     values.resize(g_.value_capacity());
     for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
       const GraphValue& v = g_.value(ValueId{i});
@@ -300,9 +340,6 @@ class Compiler {
       q.device = scratch_devices_[i];
       values.push_back(q);
     }
-    program_->scratch_names = std::move(scratch_names_);
-    for (size_t i = 0; i < scratch_sizes_.size(); ++i)
-      values[g_.value_capacity() + i].name = program_->scratch_names[i];
   }
 
   // Lanes, and what they wait for. The host has one.
@@ -408,12 +445,23 @@ class Compiler {
   std::shared_ptr<CompiledProgram> program_;
   std::vector<int32_t> scratch_of_;  // by step; -1: none
   std::vector<int64_t> scratch_sizes_;
-  std::vector<std::string> scratch_names_;
+  std::vector<std::string_view> scratch_names_;
   std::vector<int32_t> scratch_devices_;
   std::vector<int32_t> step_device_;  // by step: a place in the devices; -1: the host
+  std::vector<Operand> in_, out_;     // of the step that is being added
 };
 
 }  // namespace
+
+std::vector<StepLabel> step_labels(const Graph& graph) {
+  std::vector<StepLabel> labels(graph.node_capacity());
+  for (NodeId id : graph.order()) {
+    const GraphNode& n = graph.node(id);
+    labels[id.index].step = absl::StrCat(n.name, " (", to_string(n.op), ")");
+    labels[id.index].scratch = absl::StrCat("scratch of ", labels[id.index].step);
+  }
+  return labels;
+}
 
 StatusOr<std::shared_ptr<CompiledProgram>> compile(const PreparedGraph& graph, const FactTable& facts,
                                                    const BodySources& bodies, const CompileOptions& options) {

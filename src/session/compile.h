@@ -16,17 +16,24 @@
 
 namespace forethought {
 
+// What reports call a node's step and its scratch.
+struct StepLabel {
+  std::string step, scratch;  // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
+};
+std::vector<StepLabel> step_labels(const Graph& graph);  // by node id
+
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
+  bool inside = false;                         // values lie where CompileOptions::inside has them
   WaitCounts waits;                            // between lanes
   std::vector<std::string> lane_device_names;  // by lane: "cpu", "gpu:1"; empty where the host has all
   int64_t copies = 0;                          // steps that copy between devices
   int64_t copied_bytes = 0;                    // what they move in one run
   PlanProblem problem;  // values by graph value id, then one scratch value for each step that wants one
   Plan plan;
-  std::vector<KernelFacts> facts;  // by step; of dynamic steps empty
-  std::vector<NodeId> nodes;       // by step
-  std::vector<std::string> scratch_names;
+  std::vector<KernelFacts> facts;                        // by step; of dynamic steps empty
+  std::vector<NodeId> nodes;                             // by step
+  std::shared_ptr<const std::vector<StepLabel>> labels;  // the problem's names look into it
   std::map<std::pair<uint32_t, int>, std::shared_ptr<const CompiledProgram>> bodies;  // planned inside this slab
 };
 
@@ -46,6 +53,8 @@ struct CompileOptions {
   StepResolver* resolver = nullptr;
   const DeviceSet* devices = nullptr;  // those with memory of their own; null: none
   Bindings bound;
+  std::shared_ptr<const std::vector<StepLabel>> labels;  // of the graph
+  const CompiledProgram* inside = nullptr;  // of the same graph at the largest sizes: its places are taken if possible
 };
 
 // A body's program source; compile() plans bodies of known shapes inside the parent's slab through it.

@@ -7,7 +7,7 @@
 
 namespace forethought {
 
-InputSymbols::InputSymbols(const std::vector<NodeArg>& inputs) {
+InputSymbols::InputSymbols(const std::vector<NodeArg>& inputs, const std::map<std::string, int64_t>& bounds) {
   std::vector<Place> expressions;
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
     const auto& dims = inputs[i].shape.dims;
@@ -21,8 +21,10 @@ InputSymbols::InputSymbols(const std::vector<NodeArg>& inputs) {
       }
       const auto known = std::find(names_.begin(), names_.end(), names[0]);
       if (known == names_.end()) {
+        const auto bound = bounds.find(names[0]);
         names_.push_back(names[0]);
         first_.push_back({i, d});
+        bounds_.push_back(bound == bounds.end() ? kNoBound : bound->second);
       } else {
         ties_.push_back({{i, d}, static_cast<int>(known - names_.begin())});
       }
@@ -36,6 +38,15 @@ Status InputSymbols::check(const std::vector<NodeArg>& inputs, std::span<const V
     if (!values[p.input].is_tensor()) return std::nullopt;
     return values[p.input].tensor().dims[p.axis];
   };
+  for (size_t s = 0; s < first_.size(); ++s) {
+    const auto came = bounds_[s] == kNoBound ? std::nullopt : number(first_[s]);
+    if (!came || *came <= bounds_[s]) continue;
+    const NodeArg& input = inputs[first_[s].input];
+    return invalid(absl::StrCat("input '", input.name, "' wants ", to_string(input.shape), " with ", names_[s],
+                                " at most ", bounds_[s], " (max_dimensions); what came has ", *came,
+                                ". Load the model with a larger bound of ", names_[s],
+                                ", or with none to plan each shape when it comes"));
+  }
   for (const Tie& t : ties_) {
     const auto came = number(t.place);
     if (!came) continue;

@@ -41,9 +41,12 @@ struct SessionOptions {
   int rewrite_limit = -1;  // stop after so many applied rewrites (for bisection); -1: no limit
   std::vector<std::string> disabled_rewrites;
   std::map<std::string, int64_t> free_dimensions;  // symbolic dims bound to numbers, by name
-  std::string optimized_model_path;                // where to save the graph after the passes; empty: nowhere
-  std::string external_data_folder;                // for models given as bytes
-  bool validate_plans = false;                     // always true in debug builds; also FORETHOUGHT_VALIDATE=1
+  // Upper bounds of symbolic dims, by name. Where every dim of the inputs has a number or a bound, all smaller shapes
+  // run in the memory of one plan; a larger one is an error. The model's metadata may say the same (session/bounds.h).
+  std::map<std::string, int64_t> max_dimensions;
+  std::string optimized_model_path;  // where to save the graph after the passes; empty: nowhere
+  std::string external_data_folder;  // for models given as bytes
+  bool validate_plans = false;       // always true in debug builds; also FORETHOUGHT_VALIDATE=1
   bool profiling = false;
   std::map<std::string, std::string> config;  // onnxruntime's session config entries, kept and shown
 };

@@ -14,6 +14,7 @@
 #include "memory/system.h"
 #include "onnx/save/save.h"
 #include "session/bound_memory.h"
+#include "session/bounds.h"
 #include "session/idle_trimmer.h"
 #include "threading/pool.h"
 
@@ -105,7 +106,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   for (const auto& p : s->providers_) s->provider_names_.emplace_back(p->name());
   s->inputs_ = s->report_.inputs;
   s->outputs_ = s->report_.outputs;
-  s->symbols_ = InputSymbols(s->inputs_);
+  ASSIGN_OR_RETURN(const DimensionBounds bounds, dimension_bounds(options, s->report_.info, s->inputs_));
+  s->symbols_ = InputSymbols(s->inputs_, bounds);
   s->figures_.nodes_in_file = s->report_.stages.front().nodes_after;
   s->figures_.nodes = static_cast<int64_t>(result.graph->node_count_deep());
   if (!options.optimized_model_path.empty() && !prepare.dry)
@@ -136,11 +138,14 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   s->source_ = std::make_unique<GraphSource>(*s->prepared_, shared);
   RETURN_IF_ERROR(s->make_arenas());
 
-  const FactTable seeds = seed_facts(g);
+  FactTable seeds = seed_facts(g);
   const bool fixed = std::all_of(g.inputs().begin(), g.inputs().end(),
                                  [&](ValueId v) { return seeds[v].type.is_object() || seeds[v].shape.is_known(); });
-  if (fixed) {
-    ASSIGN_OR_RETURN(auto planned, s->source_->plan_at_load(seeds));
+  const bool bounded = !fixed && put_bounds(g, bounds, &seeds);
+  if (fixed || bounded) {
+    auto made = fixed ? s->source_->plan_at_load(seeds) : s->source_->plan_bound(seeds);
+    if (!made.ok()) return fixed ? made.status() : with_context(made.status(), "plan for the largest shapes");
+    const CompiledProgram* planned = made->get();
     s->figures_.planned = true;
     s->figures_.naive = planned->plan.naive;
     s->figures_.lower_bound = planned->plan.lower_bound;

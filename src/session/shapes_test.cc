@@ -1,8 +1,12 @@
 // Models of any shape: what a new shape may keep, and what a shape seen before costs.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
+#include "graph/text.h"
+#include "session/bounds.h"
 #include "session/memory_calls_testing.h"
 #include "session/session_testing.h"
 #include "session/small_net_testing.h"
@@ -81,6 +85,182 @@ TEST(Shapes, Check24_ShapesThatCollideInWeakerKeysHavePlansOfTheirOwn) {
   }
   EXPECT_EQ(session->summary().plans.misses, static_cast<int64_t>(shapes.size()));
   EXPECT_EQ(session->summary().plans.hits, 0);
+}
+
+SessionOptions bounded(int64_t most) {
+  SessionOptions o;
+  o.max_dimensions["L"] = most;
+  o.validate_plans = true;
+  return o;
+}
+
+TEST(Shapes, Check26_OnePlanServesEveryShapeWithinItsBound) {
+  const auto free = session_of(kAttention), within = session_of(kAttention, bounded(96));
+  ASSERT_TRUE(free && within);
+  const int64_t peak = within->summary().peak;
+  EXPECT_GT(peak, 0) << "planned at load";
+  int64_t mapped = 0;
+  for (const int64_t length : {96, 1, 2, 95, 17, 64, 33, 96, 5}) {
+    std::vector<Value> want(1), got(1);
+    run_at(*free, length, &want);
+    run_at(*within, length, &got);
+    ASSERT_EQ(dims_of(got[0]), dims_of(want[0]));
+    EXPECT_EQ(floats(got[0]), floats(want[0]));
+    const MemoryUse slabs = within->memory_statistics().of(MemoryRole::planned);
+    if (mapped == 0) mapped = slabs.live + slabs.retained;
+    EXPECT_EQ(slabs.live + slabs.retained, mapped) << "at " << length;
+    EXPECT_EQ(within->summary().peak, peak);
+  }
+  EXPECT_GE(mapped, peak);
+  const CacheCounts plans = within->summary().plans;
+  EXPECT_EQ(plans.inside, plans.misses);
+  EXPECT_EQ(plans.misses, 7) << "the bound itself was planned at load";
+}
+
+TEST(Shapes, Check26_AShapeOverItsBoundSaysWhatToDo) {
+  const auto s = session_of(kAttention, bounded(8));
+  ASSERT_TRUE(s);
+  std::vector<Value> out(1);
+  const Status over = s->run_ordered(std::vector<Value>{random_floats({1, 9, 16}, 1)}, out);
+  ASSERT_FALSE(over.ok());
+  for (const char* part : {"input 'x'", "L at most 8", "what came has 9", "larger bound of L"})
+    EXPECT_THAT(std::string(over.message()), testing::HasSubstr(part));
+  run_at(*s, 8, &out);
+  EXPECT_EQ(dims_of(out[0]), (Dims{16, 16}));
+}
+
+TEST(Shapes, BoundsThatCannotBeAreRefusedAtLoad) {
+  struct Row {
+    std::map<std::string, int64_t> bounds;
+    std::string metadata;
+    const char* part;
+  };
+  const Row rows[] = {{{{"L", 0}}, "", "the bound of 'L' is 0; it is at least 1"},
+                      {{{"L", -5}}, "", "the bound of 'L' is -5"},
+                      {{{"M", 5}}, "", "no input has a dim 'M'"},
+                      {{{"L", int64_t{1} << 60}}, "", "plan for the largest shapes"},
+                      {{}, "L", "holds 'L'; it is to be a list like"},
+                      {{}, "L=4x", "holds 'L=4x'"},
+                      {{}, "K=4", "no input has a dim 'K'"}};
+  for (const Row& r : rows) {
+    auto graph = graph_from_text(kAttention);
+    ASSERT_TRUE(graph.ok());
+    if (!r.metadata.empty()) (*graph)->info.metadata.push_back({kBoundsKey, r.metadata});
+    SessionOptions o;
+    o.max_dimensions = r.bounds;
+    const auto s = Session::from_graph(std::move(*graph), o);
+    ASSERT_FALSE(s.ok()) << r.part;
+    EXPECT_THAT(std::string(s.status().message()), testing::HasSubstr(r.part));
+  }
+}
+
+TEST(Shapes, TheModelMayNameItsBoundsAndTheCallerMayOverrideThem) {
+  for (const bool overridden : {false, true}) {
+    auto graph = graph_from_text(kAttention);
+    ASSERT_TRUE(graph.ok());
+    (*graph)->info.metadata.push_back({kBoundsKey, " L = 8 ,"});
+    SessionOptions o;
+    if (overridden) o.max_dimensions["L"] = 9;
+    auto s = Session::from_graph(std::move(*graph), o);
+    ASSERT_TRUE(s.ok()) << s.status();
+    std::vector<Value> out(1);
+    EXPECT_EQ((*s)->run_ordered(std::vector<Value>{random_floats({1, 9, 16}, 1)}, out).ok(), overridden);
+    run_at(**s, 8, &out);
+  }
+}
+
+// A dim without a bound leaves every shape to be planned when it comes; the bound of the other holds all the same.
+TEST(Shapes, ABoundOfSomeDimsIsCheckedThoughNothingIsPlanned) {
+  const char* text = R"(graph(%x: f32[N,M]) { %y = Exp(%x) return %y })";
+  SessionOptions o;
+  o.max_dimensions["M"] = 4;
+  const auto s = session_of(text, o);
+  ASSERT_TRUE(s);
+  EXPECT_FALSE(s->summary().planned);
+  std::vector<Value> out(1);
+  EXPECT_TRUE(s->run_ordered(std::vector<Value>{random_floats({100, 4}, 1)}, out).ok());
+  EXPECT_FALSE(s->run_ordered(std::vector<Value>{random_floats({2, 5}, 1)}, out).ok());
+}
+
+Value integers(std::vector<int64_t> numbers) {
+  Tensor t = *make_tensor(DType::kInt64, {static_cast<int64_t>(numbers.size())});
+  std::copy(numbers.begin(), numbers.end(), t.as<int64_t>());
+  return Value(std::move(t));
+}
+
+constexpr const char* kTarget = R"(graph(%x: f32[N,M], %s: i64[2], %b: i64[1]) {
+  %r = Reshape(%x, %s)
+  %e = Exp(%r)
+  %t = Transpose<perm=[1,0]>(%e)
+  %c = Cast<to=1>(%b)
+  %y = Add(%t, %c)
+  return %y
+})";
+
+// A shape that comes as elements of an input is part of the key: what follows is planned, and a repeat calls for
+// nothing.
+TEST(Shapes, ElementsOfInputsThatDecideShapesArePartOfTheKey) {
+  SessionOptions o;
+  o.validate_plans = true;
+  const auto s = session_of(kTarget, o);
+  ASSERT_TRUE(s);
+  const Value x = random_floats({4, 6}, 1);
+  for (int round = 0; round < 3; ++round)
+    for (const auto& [n, m] : {std::pair<int64_t, int64_t>{4, 6}, {8, 3}, {24, 1}, {2, -1}}) {
+      std::vector<Value> out(1);
+      const Status ran = s->run_ordered(std::vector<Value>{x, integers({n, m}), integers({round})}, out);
+      ASSERT_TRUE(ran.ok()) << ran;
+      EXPECT_EQ(dims_of(out[0]), (Dims{24 / n, n}));
+      EXPECT_EQ(floats(out[0])[0], std::exp(x.tensor().as<float>()[0]) + static_cast<float>(round));
+    }
+  EXPECT_EQ(s->summary().plans.misses, 4) << "what is only added is no part of the key";
+  EXPECT_EQ(s->memory_statistics().of(MemoryRole::unplanned).live, 0);
+  EXPECT_EQ(s->memory_statistics().of(MemoryRole::unplanned).retained, 0) << "everything is in the plan";
+  std::vector<Value> out(1);
+  EXPECT_FALSE(s->run_ordered(std::vector<Value>{x, integers({5, 5}), integers({0})}, out).ok());
+}
+
+// Where hardly any set of elements comes again, late steps are resolved at each run and plans are left alone.
+TEST(Shapes, ElementsThatNeverComeAgainAreLeftOutOfTheKey) {
+  const auto s = session_of(kTarget);
+  ASSERT_TRUE(s);
+  for (int64_t n = 1; n <= 200; ++n) {
+    std::vector<Value> out(1);
+    const Status ran =
+        s->run_ordered(std::vector<Value>{random_floats({2, 3 * n}, 1), integers({n, 6}), integers({1})}, out);
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_EQ(dims_of(out[0]), (Dims{6, n}));
+  }
+  const Value x = random_floats({2, 12}, 1);
+  const int64_t before = s->summary().plans.misses;
+  for (int64_t n : {1, 2, 3, 4, 6, 8, 12, 24}) {
+    std::vector<Value> out(1);
+    ASSERT_TRUE(s->run_ordered(std::vector<Value>{x, integers({n, -1}), integers({1})}, out).ok());
+    EXPECT_EQ(dims_of(out[0]), (Dims{24 / n, n}));
+  }
+  EXPECT_EQ(s->summary().plans.misses, before + 1);
+}
+
+// What only the data tells lies apart; all other values have their places in the slab.
+TEST(Shapes, Check25_AValueOfUnknownSizeLeavesTheOthersPlanned) {
+  const auto s = session_of(R"(graph(%x: f32[64,64]) {
+    %a = Exp(%x)
+    %b = Mul(%a, 2.0)
+    %c = Softmax(%b)
+    %n = NonZero(%c)
+    %m = Mul(%c, %x)
+    %y = ReduceSum(%m, [1])
+    return %y, %n
+  })");
+  ASSERT_TRUE(s);
+  const auto program = s->plan_for(std::vector<Dims>{{64, 64}});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const Plan& plan = (*program)->plan;
+  EXPECT_EQ(plan.side_values, 1);
+  EXPECT_EQ(plan.peak, plan.lower_bound);
+  EXPECT_GE(plan.peak, 64 * 64 * 4);
+  for (size_t i = 0; i < (*program)->steps.size(); ++i)
+    EXPECT_TRUE((*program)->steps[i].runnable) << (*program)->steps[i].name << " waits for its shapes";
 }
 
 }  // namespace

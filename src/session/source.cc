@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/cpu.h"
 #include "base/hash.h"
@@ -16,7 +18,18 @@ int64_t thread_ns() {
   return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
 }
 
-constexpr int64_t kObject = -1;  // in keys: an input that is no tensor
+// Elements of larger inputs are data, not shapes.
+constexpr int64_t kMostElements = 16;
+
+bool decides_shapes(const Value& v) {
+  if (!v.is_tensor()) return false;
+  const Tensor& t = v.tensor();
+  return (t.dtype == DType::kInt64 || t.dtype == DType::kInt32) && t.dims.size() <= 1 && t.device.is_host() && t.data &&
+         t.elements() <= kMostElements;
+}
+
+constexpr int64_t kElements = -2;  // in keys: elements of inputs follow
+constexpr int64_t kObject = -1;    // in keys: an input that is no tensor
 
 // dtype, layout, rank, dims of each input: exact, so two different sets of shapes never share a key.
 void append_tensor(std::vector<int64_t>* key, DType dtype, std::span<const int64_t> dims) {
@@ -25,11 +38,17 @@ void append_tensor(std::vector<int64_t>* key, DType dtype, std::span<const int64
   key->insert(key->end(), dims.begin(), dims.end());
 }
 
+void append_elements(std::vector<int64_t>* key, const Tensor& t) {
+  for (int64_t i = 0; i < t.elements(); ++i)
+    key->push_back(t.dtype == DType::kInt64 ? t.as<int64_t>()[i] : t.as<int32_t>()[i]);
+}
+
 }  // namespace
 
 size_t GraphSource::KeyHash::operator()(const Key& k) const { return hash_bytes(k.data(), k.size() * sizeof(int64_t)); }
 
 GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared) : graph_(graph), shared_(shared) {
+  labels_ = std::make_shared<const std::vector<StepLabel>>(step_labels(*graph.view));
   for (const auto& [key, body] : graph.bodies) {
     auto child = std::make_unique<GraphSource>(*body, shared);
     bodies_[key] = child.get();
@@ -42,6 +61,10 @@ std::shared_ptr<const CompiledProgram> GraphSource::find(const Key& key) {
   const auto it = index_.find(key);
   if (it == index_.end()) {
     ++counts_.misses;
+    // A hit costs nothing, a miss a plan; without elements in the key late steps are resolved at each run instead.
+    if (contents_.load(std::memory_order_relaxed) == Contents::keyed && counts_.misses > 64 &&
+        counts_.hits < counts_.misses / 2)
+      contents_.store(Contents::left_out, std::memory_order_release);
     return nullptr;
   }
   ++counts_.hits;
@@ -74,12 +97,88 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.resolver = this;
   o.devices = shared_.devices;
   o.bound = bound;
+  o.labels = labels_;
+  o.inside = bound_.get();
   ASSIGN_OR_RETURN(std::shared_ptr<CompiledProgram> p, compile(graph_, facts, bodies_, o));
   const int64_t took = thread_ns() - start;
   std::lock_guard lock(mutex_);
   counts_.planning_ns += took;
   counts_.values += static_cast<int64_t>(p->problem.values.size());
+  counts_.inside += p->inside;
   return std::shared_ptr<const CompiledProgram>(std::move(p));
+}
+
+void GraphSource::key_of(std::span<const Value> inputs, const Bindings& bound, Contents contents, Key* key) const {
+  key->clear();
+  for (const Value& v : inputs) {
+    if (v.is_tensor()) {
+      append_tensor(key, v.tensor().dtype, v.tensor().dims);
+    } else {
+      key->push_back(kObject);
+    }
+  }
+  // What comes before has one length for each set of ranks, so a longer key is another one.
+  for (const auto* places : {&bound.inputs, &bound.outputs}) key->insert(key->end(), places->begin(), places->end());
+  if (contents != Contents::keyed) return;
+  key->push_back(kElements);  // no place: so elements are not taken for places
+  for (const int i : keyed_)
+    if (decides_shapes(inputs[i])) append_elements(key, inputs[i].tensor());
+}
+
+FactTable GraphSource::facts_of(std::span<const Value> inputs, std::span<const int> keyed) const {
+  FactTable facts = seed_facts(*graph_.view);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ValueFact& f = facts[graph_.view->inputs()[i]];
+    if (!inputs[i].is_tensor()) continue;
+    f.type = ValueType::tensor(inputs[i].tensor().dtype);
+    f.shape = SymShape::of(inputs[i].tensor().dims);
+    f.has_value = false;
+  }
+  for (const int i : keyed) {
+    if (!decides_shapes(inputs[i])) continue;
+    ValueFact& f = facts[graph_.view->inputs()[i]];
+    if (auto elements = decode_value(inputs[i].tensor())) f.has_value = true, f.value = *std::move(elements);
+  }
+  return facts;
+}
+
+StatusOr<bool> GraphSource::decide_contents(std::span<const Value> inputs, const Bindings& bound,
+                                            std::shared_ptr<const CompiledProgram>* made) {
+  const std::lock_guard lock(deciding_);
+  if (contents_.load(std::memory_order_relaxed) != Contents::undecided) return false;
+  std::vector<int> keyed;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (decides_shapes(inputs[i])) keyed.push_back(static_cast<int>(i));
+  const auto late = [](const CompiledProgram& p) {
+    return std::count_if(p.steps.begin(), p.steps.end(), [](const ProgramStep& s) { return !s.runnable; });
+  };
+  const auto with = [&](std::span<const int> some) {
+    FactTable facts = facts_of(inputs, some);
+    return compile_for(facts, Effort::replan, bound);
+  };
+  int64_t least = late(**made);
+  if (least > 0 && !keyed.empty()) {
+    ASSIGN_OR_RETURN(auto known, with(keyed));
+    if (late(*known) < least) {
+      least = late(*known);
+      for (size_t k = 0; k < keyed.size() && keyed.size() > 1;) {  // leaves out those that change nothing
+        std::vector<int> fewer = keyed;
+        fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(k));
+        const auto without = with(fewer);
+        if (without.ok() && late(**without) == least) {
+          keyed = std::move(fewer);
+        } else {
+          ++k;
+        }
+      }
+      keyed_ = std::move(keyed);
+      contents_.store(Contents::keyed, std::memory_order_release);
+      *made = std::move(known);
+      return true;
+    }
+  }
+  contents_.store(Contents::left_out, std::memory_order_release);
+  return false;
 }
 
 StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<const Value> inputs) {
@@ -90,28 +189,19 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
 StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<const Value> inputs,
                                                                   const Bindings& bound) {
   static thread_local Key key;  // kept for its capacity: a repeated shape allocates nothing
-  key.clear();
-  for (const Value& v : inputs) {
-    if (v.is_tensor()) {
-      append_tensor(&key, v.tensor().dtype, v.tensor().dims);
-    } else {
-      key.push_back(kObject);
-    }
-  }
-  // What comes before has one length for each set of ranks, so a longer key is another one.
-  for (const auto* places : {&bound.inputs, &bound.outputs}) key.insert(key.end(), places->begin(), places->end());
+  // Read once: the program has to know just what its key holds.
+  const Contents contents = contents_.load(std::memory_order_acquire);
+  key_of(inputs, bound, contents, &key);
   if (auto known = find(key)) return std::shared_ptr<const Program>(std::move(known));
-  const Key own_key = key;
-  FactTable facts = seed_facts(*graph_.view);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    ValueFact& f = facts[graph_.view->inputs()[i]];
-    if (!inputs[i].is_tensor()) continue;
-    f.type = ValueType::tensor(inputs[i].tensor().dtype);
-    f.shape = SymShape::of(inputs[i].tensor().dims);
-    f.has_value = false;
-  }
+  Key own_key = key;
+  FactTable facts =
+      facts_of(inputs, contents == Contents::keyed ? std::span<const int>(keyed_) : std::span<const int>());
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, Effort::replan, bound));
-  keep(own_key, made);
+  if (contents == Contents::undecided) {
+    ASSIGN_OR_RETURN(const bool keyed, decide_contents(inputs, bound, &made));
+    if (keyed) key_of(inputs, bound, Contents::keyed, &own_key);
+  }
+  keep(std::move(own_key), made);
   return std::shared_ptr<const Program>(std::move(made));
 }
 
@@ -166,6 +256,11 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_at_load(const
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, Effort::load));
   keep(std::move(key), made);
   return made;
+}
+
+StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_bound(const FactTable& seeds) {
+  ASSIGN_OR_RETURN(bound_, plan_at_load(seeds));
+  return bound_;
 }
 
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_for(std::span<const Dims> input_dims,

@@ -1,6 +1,7 @@
 // Programs of one prepared graph for the shapes that come: a bounded cache with exact keys, one for each body too.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <unordered_map>
@@ -15,6 +16,7 @@ struct CacheCounts {
   int64_t hits = 0, misses = 0, evicted = 0;
   // Over all plans that were made: the thread's own time, kernels' instances included, and values of the graph.
   int64_t planning_ns = 0, values = 0;
+  int64_t inside = 0;  // of the misses: those whose values lie where the plan for the largest shapes has them
 };
 
 class GraphSource final : public BodySource, public StepResolver {
@@ -38,6 +40,8 @@ class GraphSource final : public BodySource, public StepResolver {
   StatusOr<std::shared_ptr<const CompiledProgram>> program_for_facts(const FactTable& facts) override;
   // The program for these input facts, planned with full effort and kept: what load does for known shapes.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_at_load(const FactTable& seeds);
+  // The same for the largest shapes there will be, inside whose plan those that come are placed. Before any of them.
+  StatusOr<std::shared_ptr<const CompiledProgram>> plan_bound(const FactTable& seeds);
   // The same for any shapes, not kept: for reports.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims, Effort effort);
   StatusOr<ResolvedStep> resolve(int32_t node, std::span<const Arg> inputs, std::span<const Arg> outputs) override;
@@ -55,6 +59,15 @@ class GraphSource final : public BodySource, public StepResolver {
   // Infers in place and compiles.
   StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, Effort effort,
                                                                const Bindings& bound = {});
+  enum class Contents { undecided, keyed, left_out };
+  // The key of a run into `key`: types and dims of the inputs, and elements of those that decide shapes.
+  void key_of(std::span<const Value> inputs, const Bindings& bound, Contents contents, Key* key) const;
+  // What a run knows of its inputs; elements of those listed in `keyed`.
+  FactTable facts_of(std::span<const Value> inputs, std::span<const int> keyed) const;
+  // After the first program was made: decides whether elements of inputs decide shapes, and of which. If so, `made`
+  // becomes the program that knows them and the result is true.
+  StatusOr<bool> decide_contents(std::span<const Value> inputs, const Bindings& bound,
+                                 std::shared_ptr<const CompiledProgram>* made);
   std::shared_ptr<const CompiledProgram> find(const Key& key);
   void keep(Key key, std::shared_ptr<const CompiledProgram> program);
 
@@ -62,6 +75,13 @@ class GraphSource final : public BodySource, public StepResolver {
   Shared shared_;
   std::map<std::pair<uint32_t, int>, std::unique_ptr<GraphSource>> children_;
   BodySources bodies_;
+  std::shared_ptr<const std::vector<StepLabel>> labels_;
+  std::shared_ptr<const CompiledProgram> bound_;  // null: shapes have no bounds
+  // Shapes may come as elements of small inputs (the target of a Reshape, say): those elements are then part of the
+  // key, unless hardly any come again.
+  std::atomic<Contents> contents_{Contents::undecided};
+  std::vector<int> keyed_;  // positions of inputs; written before contents_ says keyed, never after
+  Mutex deciding_;
   mutable Mutex mutex_;
   std::list<Entry> order_;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> index_;

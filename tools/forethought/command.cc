@@ -114,6 +114,7 @@ void add_model_options(CLI::App& c, ModelArguments* a) {
   c.add_option("model", a->path, "The model: an .onnx file, or a graph in text form (.txt, .graph)")->required();
   add_repeated(c, "--shape", &a->shapes, "Dims of an input: NAME=1,3,224,224");
   add_repeated(c, "--dim", &a->dimensions, "A number for a symbolic dim: SYMBOL=8");
+  add_repeated(c, "--max-dim", &a->max_dimensions, "An upper bound of a symbolic dim: one plan for all up to SYMBOL=8");
   add_session_options(c, a);
 }
 
@@ -140,6 +141,10 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
   for (const std::string& d : a.dimensions) {
     ASSIGN_OR_RETURN(const auto pair, split(d, "SYMBOL=8"));
     ASSIGN_OR_RETURN(o.free_dimensions[pair.first], number(pair.second));
+  }
+  for (const std::string& d : a.max_dimensions) {
+    ASSIGN_OR_RETURN(const auto pair, split(d, "SYMBOL=8"));
+    ASSIGN_OR_RETURN(o.max_dimensions[pair.first], number(pair.second));
   }
   return o;
 }

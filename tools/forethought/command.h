@@ -23,6 +23,7 @@ struct ModelArguments {
   bool allow_fallback = false;
   std::vector<std::string> shapes;      // NAME=1,3,48,320
   std::vector<std::string> dimensions;  // SYMBOL=8
+  std::vector<std::string> max_dimensions;
   int rewrite_limit = -1;
   std::vector<std::string> without;  // rewrites that are not tried
 };
