@@ -15,6 +15,7 @@ namespace forethought {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr double kMostPeak = 1.2;  // of a plan for several lanes that nobody asked for, over that for one
 
 class Compiler {
  public:
@@ -35,8 +36,7 @@ class Compiler {
         return with_context(std::move(s), absl::StrCat("node ", (*options_.labels)[id.index].step));
     }
     set_roles();
-    set_lanes();
-    RETURN_IF_ERROR(plan_memory());
+    RETURN_IF_ERROR(plan_lanes());
     if (options_.validate)
       RETURN_IF_ERROR(with_context(validate(program_->problem, program_->plan), "the plan is wrong"));
     place_values();
@@ -184,12 +184,30 @@ class Compiler {
     if (step_device_.back() >= 0 && (dynamic || step.sized_at_run != 0))
       return unsupported(
           "it runs on a device, but the sizes of its inputs or outputs are known only at run; let the host run it");
+    costs_.push_back(cost(n, in, out, facts, dynamic));
     RETURN_IF_ERROR(add_bodies(id, &step));
     add_plan_step(step, facts, dynamic);
     program_->facts.push_back(std::move(facts));
     program_->nodes.push_back(id);
     program().steps.push_back(std::move(step));
     return absl::OkStatus();
+  }
+
+  StepCost cost(const GraphNode& n, const std::vector<Operand>& in, const std::vector<Operand>& out,
+                const KernelFacts& facts, bool dynamic) const {
+    StepCost unknown;
+    unknown.known = false;
+    if (dynamic || facts.sized_at_run != 0 || !n.bodies.empty()) return unknown;
+    if (!facts.aliases.empty()) return step_cost(0, 0, options_.workers);
+    double bytes = 0;
+    const auto count = [&](ValueId v) {
+      bytes += v.valid() ? static_cast<double>(program_->values[v.index].bytes) : 0;
+    };
+    std::ranges::for_each(n.inputs, count);
+    std::ranges::for_each(n.outputs, count);
+    const auto dims = [&](size_t i) { return i < in.size() ? in[i].dims : std::span<const int64_t>(); };
+    const int64_t elements = out.empty() ? 0 : element_count(out[0].dims).value_or(0);
+    return step_cost(flops_of(n.op.type, dims(0), dims(1), elements), bytes, options_.workers);
   }
 
   // A copy between two devices is work of the device's lane. One whose source is bound where it should go is a view.
@@ -207,7 +225,7 @@ class Compiler {
       facts->aliases.push_back({0, 0, 0});
       return;
     }
-    ++program_->copies;
+    ++program_->device_copies;
     program_->copied_bytes += in.bytes;
   }
 
@@ -342,13 +360,46 @@ class Compiler {
     }
   }
 
-  // Lanes, and what they wait for. The host has one.
-  void set_lanes() {
+  // Lanes and the plan for them. A plan for more lanes of nobody's asking must not take much more memory.
+  Status plan_lanes() {
     PlanProblem& problem = program_->problem;
-    if (!has_devices()) return;
-    problem.devices = static_cast<int32_t>(options_.devices->drivers().size());
-    program().lane_device = add_device_lanes(problem, step_device_, *options_.devices);
-    for (const int32_t d : program().lane_device) program_->lane_device_names.push_back(to_string(device_at(d)));
+    const auto choose = [&](int wanted) {
+      return choose_host_lanes(problem, costs_, step_device_, wanted, options_.workers);
+    };
+    if (options_.inside) {  // whose places hold for its lanes
+      set_lanes(options_.inside->host_lanes);
+      return plan_memory();
+    }
+    set_lanes(choose(options_.lanes));
+    RETURN_IF_ERROR(plan_memory());
+    if (options_.lanes != 0 || program_->host_lanes.lanes == 1) return absl::OkStatus();
+    Plan more = std::move(program_->plan);
+    HostLanes lanes = program_->host_lanes;
+    set_lanes(choose(1));
+    RETURN_IF_ERROR(plan_memory());
+    if (static_cast<double>(more.peak) > kMostPeak * static_cast<double>(program_->plan.peak)) {
+      program_->host_lanes.reason =
+          absl::StrCat(lanes.reason, ", but ", more.peak, " bytes instead of ", program_->plan.peak, ": too many");
+      return absl::OkStatus();
+    }
+    set_lanes(std::move(lanes));
+    program_->plan = std::move(more);
+    return absl::OkStatus();
+  }
+
+  // Those of the host, then those of devices, and what they wait for.
+  void set_lanes(HostLanes host) {
+    PlanProblem& problem = program_->problem;
+    problem.lanes = host.lanes;
+    for (size_t s = 0; s < problem.steps.size(); ++s) problem.steps[s].lane = host.lane[s];
+    program().lane_device.assign(static_cast<size_t>(host.lanes), -1);
+    if (has_devices()) {
+      problem.devices = static_cast<int32_t>(options_.devices->drivers().size());
+      program().lane_device = add_device_lanes(problem, step_device_, *options_.devices);
+      program_->lane_device_names.clear();
+      for (const int32_t d : program().lane_device) program_->lane_device_names.push_back(to_string(device_at(d)));
+    }
+    program_->host_lanes = std::move(host);
     program_->waits = add_waits(problem);
     program().lanes = problem.lanes;
     program().notifications = program_->waits.notifications;
@@ -413,8 +464,8 @@ class Compiler {
     }
   }
 
-  // After which step a counted buffer or an object is of no use to anybody. What a device reads stays until the run
-  // ends, when its lanes are drained.
+  // After which step a counted buffer or an object is of no use to anybody. What a device reads, and what several lanes
+  // use, stays until the run ends, when all lanes are drained.
   void find_releases() {
     std::vector<int32_t> last(g_.value_capacity(), -1);
     auto root = [&](int32_t v) { return program().values[v].root >= 0 ? program().values[v].root : v; };
@@ -427,6 +478,10 @@ class Compiler {
     for (size_t s = 0; s < program().steps.size(); ++s)
       for (int32_t v : program().steps[s].inputs)
         if (v >= 0 && step_device_[s] >= 0) last[root(v)] = -1;
+    for (const ProgramStep& step : program().steps)
+      for (const auto* list : {&step.inputs, &step.outputs})
+        for (int32_t v : *list)
+          if (v >= 0 && last[root(v)] >= 0 && program().steps[last[root(v)]].lane != step.lane) last[root(v)] = -1;
     for (int32_t v : program().outputs) last[root(v)] = -1;
     for (int32_t v : program().inputs) last[root(v)] = -1;
     for (size_t v = 0; v < last.size(); ++v) {
@@ -447,6 +502,7 @@ class Compiler {
   std::vector<int64_t> scratch_sizes_;
   std::vector<std::string_view> scratch_names_;
   std::vector<int32_t> scratch_devices_;
+  std::vector<StepCost> costs_;       // by step
   std::vector<int32_t> step_device_;  // by step: a place in the devices; -1: the host
   std::vector<Operand> in_, out_;     // of the step that is being added
 };

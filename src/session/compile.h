@@ -12,6 +12,7 @@
 #include "kernel_api/instance_cache.h"
 #include "plan/planner.h"
 #include "plan/waits.h"
+#include "session/host_lanes.h"
 #include "session/prepared.h"
 
 namespace forethought {
@@ -25,9 +26,10 @@ std::vector<StepLabel> step_labels(const Graph& graph);  // by node id
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
   bool inside = false;                         // values lie where CompileOptions::inside has them
+  HostLanes host_lanes;                        // how many, and why
   WaitCounts waits;                            // between lanes
   std::vector<std::string> lane_device_names;  // by lane: "cpu", "gpu:1"; empty where the host has all
-  int64_t copies = 0;                          // steps that copy between devices
+  int64_t device_copies = 0;                   // steps that copy between devices
   int64_t copied_bytes = 0;                    // what they move in one run
   PlanProblem problem;  // values by graph value id, then one scratch value for each step that wants one
   Plan plan;
@@ -49,6 +51,7 @@ struct CompileOptions {
   Effort effort = Effort::replan;
   bool validate = false;
   bool share = true;  // false: views, overwrites and windows are left out, every output has bytes of its own
+  int lanes = 1;      // of the host, as choose_host_lanes() takes it
   InstanceCache* cache = nullptr;
   StepResolver* resolver = nullptr;
   const DeviceSet* devices = nullptr;  // those with memory of their own; null: none

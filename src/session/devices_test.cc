@@ -88,7 +88,7 @@ TEST_F(Devices, Check32OneCopyForEachValueAndTargetWithFiveConsumers) {
   EXPECT_EQ(s->report().partition.copies, 1 + 5);  // the input once, each output once
   const auto p = program_of(*s, {{4}});
   ASSERT_TRUE(p);
-  EXPECT_EQ(p->copies, 6);
+  EXPECT_EQ(p->device_copies, 6);
   EXPECT_EQ(p->copied_bytes, 6 * 16);
   auto cpu = session_of(kFive, plain());
   ASSERT_TRUE(cpu);
@@ -97,7 +97,7 @@ TEST_F(Devices, Check32OneCopyForEachValueAndTargetWithFiveConsumers) {
   EXPECT_EQ(d->counts().copies, 6);
   EXPECT_EQ(d->counts().copied_bytes, 6 * 16);
   EXPECT_EQ(d->counts().launches, 5);
-  EXPECT_EQ(program_of(*cpu, {{4}})->copies, 0);
+  EXPECT_EQ(program_of(*cpu, {{4}})->device_copies, 0);
   // One value, five consumers on the host: one copy back.
   SimProviderScope one("OneProvider", d, named({"a"}));
   auto back = session_of(R"(graph(%x: f32[4]) {

@@ -25,9 +25,13 @@ struct ProviderSpec {
   std::map<std::string, std::string> options;
 };
 
+constexpr int kMostLanes = 64;
+
 struct SessionOptions {
   OptimizationLevel optimization_level = OptimizationLevel::all;
-  int intra_op_threads = 0;             // 0: one for each core this process may use
+  int intra_op_threads = 0;  // 0: one for each core this process may use
+  int lanes = 0;             // for parallel branches; 0: where they are expected to be faster, see host_lanes.h;
+                             // the knob FORETHOUGHT_LANES is the default. At most kMostLanes
   PlanMode plan = PlanMode::packed;     // the knob FORETHOUGHT_PLAN is the default
   bool share = true;                    // views, in-place and windows; off: for comparison
   std::vector<ProviderSpec> providers;  // in order of priority; empty: the CPU alone. The CPU always takes the rest

@@ -68,6 +68,11 @@ Json as_json(const PreparedGraph& graph, const CompiledProgram& p, const ReportS
     value["dtype"] = facts && facts->dtype != DType::kUndefined ? Json(std::string(name(facts->dtype))) : Json();
     value["dims"] = facts && facts->known ? Json(std::vector<int64_t>(facts->dims.begin(), facts->dims.end())) : Json();
   }
+  j["lane_choice"] = {{"reason", p.host_lanes.reason},
+                      {"expected_ns", p.host_lanes.ns},
+                      {"expected_one_lane_ns", p.host_lanes.one_ns},
+                      {"edges", p.waits.edges},
+                      {"waits", p.waits.waits}};
   j["kernels"] = Json::array();
   for (size_t s = 0; s < p.steps.size(); ++s)
     if (shown(problem, s, scope)) j["kernels"].push_back(kernel_json(graph, p, s));
@@ -133,8 +138,8 @@ StepNo find_step(const PreparedGraph& graph, const CompiledProgram& p, std::stri
 std::string plan_text(const PreparedGraph& graph, const CompiledProgram& p, ReportScope scope) {
   const PlanProblem problem = named_problem(p);
   std::string text = to_text(problem, p.plan, scope);
-  text += fmt::format("\ncopies between devices: {}, {} bytes a run\nwaits between lanes: {}", p.copies, p.copied_bytes,
-                      p.waits.waits);
+  text += fmt::format("\nlanes: {} ({})\ncopies between devices: {}, {} bytes a run\nwaits between lanes: {}", p.lanes,
+                      p.host_lanes.reason, p.device_copies, p.copied_bytes, p.waits.waits);
   if (p.waits.edges > p.waits.waits)
     text += fmt::format(" ({} more are implied by these and by the order within lanes)", p.waits.edges - p.waits.waits);
   text += "\n\nkernels\n";

@@ -44,6 +44,16 @@ Session::~Session() {
   if (budget_) budget_->set_reclaim(nullptr);
 }
 
+void SessionSummary::describe(const CompiledProgram& p) {
+  lanes = p.lanes;
+  lanes_reason = p.host_lanes.reason;
+  waits = p.waits.waits;
+  wait_edges = p.waits.edges;
+  naive = p.plan.naive;
+  lower_bound = p.plan.lower_bound;
+  peak = p.plan.peak;
+}
+
 StatusOr<std::unique_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
   const double start = now_ms();
   const auto attempt = [&](const PrepareOptions& prepare) -> StatusOr<std::unique_ptr<Session>> {
@@ -132,6 +142,10 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   shared.packed = options.plan != PlanMode::off && knob_string(Knob::kPlan) != "off";
   shared.exact = options.plan == PlanMode::exact || knob_string(Knob::kPlan) == "exact";
   shared.share = options.share;
+  shared.lanes = options.lanes != 0 ? options.lanes : static_cast<int>(knob_int(Knob::kLanes));
+  if (shared.lanes < 0 || shared.lanes > kMostLanes)
+    return invalid(absl::StrCat("a session has up to ", kMostLanes, " lanes, or 0 for as many as are expected to pay; ",
+                                shared.lanes, " were asked for"));
   shared.capacity = static_cast<size_t>(std::max(1, options.plan_cache_capacity));
   shared.instances = s->instances_.get();
   shared.devices = &s->devices_;
@@ -147,10 +161,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
     if (!made.ok()) return fixed ? made.status() : with_context(made.status(), "plan for the largest shapes");
     const CompiledProgram* planned = made->get();
     s->figures_.planned = true;
-    s->figures_.naive = planned->plan.naive;
-    s->figures_.lower_bound = planned->plan.lower_bound;
-    s->figures_.peak = planned->plan.peak;
-    s->last_program_ = planned;
+    s->figures_.describe(*planned);
+    s->last_program_ = *made;
     if (!prepare.dry) RETURN_IF_ERROR(s->check_fits(*planned));
   }
   s->figures_.weights_mapped = s->weights_.constants;
@@ -251,12 +263,7 @@ Status Session::run_bound(std::span<const Value> inputs, std::span<Value> output
   if (figures_.runs++ == 0) figures_.first_run_ms = ms;
   figures_.last_run_ms = ms;
   if (last_program_ != program) last_program_ = program;
-  if (!figures_.planned) {
-    const auto& compiled = static_cast<const CompiledProgram&>(*program);
-    figures_.naive = compiled.plan.naive;
-    figures_.lower_bound = compiled.plan.lower_bound;
-    figures_.peak = compiled.plan.peak;
-  }
+  if (!figures_.planned) figures_.describe(static_cast<const CompiledProgram&>(*program));
   return absl::OkStatus();
 }
 

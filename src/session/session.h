@@ -39,8 +39,10 @@ struct NamedValue {
 // Times and sizes that people ask for first.
 struct SessionSummary {
   int64_t nodes_in_file = 0, nodes = 0;  // bodies included
-  int lanes = 1;
-  bool planned = false;  // false: shapes are known only at run; the figures below are of the last plan
+  bool planned = false;                  // false: shapes are known only at run; the figures below are of the last plan
+  int lanes = 1;                         // those of devices included
+  std::string lanes_reason;              // of the host's
+  int32_t waits = 0, wait_edges = 0;     // that steps do for each other's lanes; without leaving out redundant ones
   int64_t naive = 0, lower_bound = 0, peak = 0;
   int64_t weights_mapped = 0, weights_packed = 0, weights_copied = 0;
   double load_ms = 0, first_run_ms = 0, last_run_ms = 0;
@@ -48,6 +50,8 @@ struct SessionSummary {
   int64_t copies = 0, copied_bytes = 0;  // payload that runs moved as it is, from one place to another
   CacheCounts plans;
   InstanceCache::Counts instances;
+
+  void describe(const CompiledProgram& program);
 };
 
 class Session {

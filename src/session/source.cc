@@ -49,8 +49,10 @@ size_t GraphSource::KeyHash::operator()(const Key& k) const { return hash_bytes(
 
 GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared) : graph_(graph), shared_(shared) {
   labels_ = std::make_shared<const std::vector<StepLabel>>(step_labels(*graph.view));
+  Shared for_bodies = shared;
+  for_bodies.lanes = 1;
   for (const auto& [key, body] : graph.bodies) {
-    auto child = std::make_unique<GraphSource>(*body, shared);
+    auto child = std::make_unique<GraphSource>(*body, for_bodies);
     bodies_[key] = child.get();
     children_[key] = std::move(child);
   }
@@ -93,6 +95,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.effort = !shared_.packed ? Effort::off : shared_.exact && effort == Effort::load ? Effort::exact : effort;
   o.validate = shared_.validate;
   o.share = shared_.share;
+  o.lanes = shared_.lanes;
   o.cache = shared_.instances;
   o.resolver = this;
   o.devices = shared_.devices;

@@ -27,6 +27,7 @@ class GraphSource final : public BodySource, public StepResolver {
     bool packed = true;    // false: a buffer for each value
     bool exact = false;    // plans made at load may take the complete search
     bool share = true;     // see CompileOptions
+    int lanes = 1;         // of the main graph, see CompileOptions; bodies have one
     size_t capacity = 32;  // programs kept
     InstanceCache* instances = nullptr;
     const DeviceSet* devices = nullptr;  // see CompileOptions

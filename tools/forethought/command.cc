@@ -97,6 +97,8 @@ void add_session_options(CLI::App& c, ModelArguments* a) {
       ->capture_default_str();
   c.add_option("--threads", a->threads, "Threads of a run, the caller's included; 0: one for each allowed core")
       ->check(CLI::Range(0, 256));
+  c.add_option("--lanes", a->lanes, "Lanes for parallel branches; 0: where they are expected to be faster")
+      ->check(CLI::Range(0, kMostLanes));
   c.add_option(
        "--plan-mode", a->plan,
        "packed: one slab at planned offsets; exact: with a complete search at load; off: a buffer for each value")
@@ -123,6 +125,7 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
   for (const auto& [name, level] : kLevels)
     if (a.level == name) o.optimization_level = level;
   o.intra_op_threads = a.threads;
+  o.lanes = a.lanes;
   o.plan = a.plan == "off" ? PlanMode::off : a.plan == "exact" ? PlanMode::exact : PlanMode::packed;
   register_cpu_provider();
   const std::vector<std::string> known = ProviderRegistry::global().names();

@@ -18,7 +18,7 @@ struct ModelArguments {
   std::string path;
   std::string level = "all";
   std::string plan = "packed";
-  int threads = 0;
+  int threads = 0, lanes = 0;
   std::vector<std::string> providers;
   bool allow_fallback = false;
   std::vector<std::string> shapes;      // NAME=1,3,48,320
