@@ -128,6 +128,19 @@ def test_random_inputs_follow_the_seed(model, tmp_path):
     assert np.array_equal(results[0], results[1]) and not np.array_equal(results[0], results[2])
 
 
+def test_memory_is_told_and_capped(model):
+    told = call("run", model, "--dim", "N=2", "--memory-stats").stdout
+    stats = {line.split()[0]: int(line.split()[1]) for line in told.split("memory, in bytes\n")[1].splitlines()}
+    assert list(stats) == ["live", "retained", "padding", "mapped", "peak", "limit", "planned", "unplanned", "leased",
+                           "weights", "packed"]
+    assert stats["live"] + stats["retained"] + stats["padding"] == stats["mapped"] <= stats["peak"]
+    assert sum(stats[k] for k in ("planned", "unplanned", "leased", "weights", "packed")) == stats["live"]
+    assert json.loads(call("bench", model, "--dim", "N=2", "--runs", "1", "--json").stdout)["memory"].keys() == stats.keys()
+    assert "limit" in call("run", model, "--dim", "N=2", "--memory-limit", "1G", "--memory-stats").stdout
+    refused = call("run", model, "--dim", "N=2", "--memory-limit", "100", code=BAD_INPUT).stderr
+    assert "the memory limit of 100 bytes" in refused and "allow at least" in refused
+
+
 def test_symbols_take_numbers(model):
     assert "y: f32[3,5]" in call("run", model, "--dim", "N=3").stdout
 
@@ -320,6 +333,9 @@ WRONG_USE = [
     (["run", "{model}", "--provider", "Abacus"], "CPUExecutionProvider"),
     (["run", "{model}", "--without", "nonsense"], "fold_constants"),
     (["run", "{model}", "--rewrite-limit", "-2"], "--rewrite-limit"),
+    (["run", "{model}", "--memory-limit", "-5"], "--memory-limit"),
+    (["run", "{model}", "--memory-limit", "12X"], "--memory-limit"),
+    (["run", "{model}", "--memory-limit", "9999999T"], "--memory-limit"),
     (["dump", "{model}", "--stage", "later"], "later"), (["plan", "{model}", "--dim", "N=1", "--value", "yy"], "'y'"),
     (["plan", "{model}", "--dim", "N=1", "--node", "/con"], "'/conv'"),
     (["plan", "{model}", "--dim", "N=1", "--node", "/conv", "--value", "y"], "--value"),

@@ -5,6 +5,7 @@
 #include "forethought/dlpack.h"
 #include "forethought/lease.h"
 #include "forethought/log.h"
+#include "forethought/memory.h"
 #include "forethought/session.h"
 #include "forethought/status.h"
 #include "forethought/value.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "forethought/async.h"
+#include "forethought/memory.h"
 #include "forethought/value.h"
 
 FORETHOUGHT_BEGIN_NAMESPACE
@@ -25,7 +26,10 @@ struct SessionOptions {
   bool pack_memory = true;             // false: a buffer of its own for each value, to compare
   std::vector<std::string> providers;  // in order of priority; the CPU always takes the rest
   bool allow_fallback = false;         // a provider that cannot load is a warning instead of an error
-  int64_t memory_limit = 0;            // bytes of all that runs take; 0: none
+  int64_t memory_limit = 0;            // bytes of all that the session takes, weights included; 0: none
+  RetentionCaps retention;             // what its arenas keep between runs
+  int idle_trim_ms = 0;                // after so long without a run, all that is kept goes back; 0: never
+  std::shared_ptr<Allocator> execution_allocator, io_allocator;  // of plans, of outputs; null: the system's
   int plan_cache = 32;                 // plans that are kept for input shapes seen before
   std::map<std::string, int64_t> dimensions;  // numbers for symbolic dims
   // Upper bounds of symbolic dims: if every dim of the inputs has a number or a bound, all smaller shapes run in the
@@ -97,6 +101,15 @@ class FORETHOUGHT_EXPORT Session {
   const Metadata& metadata() const;
   const std::vector<std::string>& providers() const;
   Figures figures() const;
+
+  // Memory of this session. All may be called while runs are under way, from any thread.
+  MemoryStats memory_stats() const;
+  // Gives back what is kept between runs until at most `target` bytes are; returns by how much `retained` fell. What is
+  // in use or held by a caller stays.
+  int64_t trim(int64_t target = 0) const;
+  // 0: none. What is kept above the limit goes back at once; a limit below what is in use is refused.
+  Status set_memory_limit(int64_t bytes) const;
+  Status set_retention(const RetentionCaps& caps) const;
 
   // Runs once and gives the named outputs, or all in the model's order. Inputs are borrowed for the call.
   Result<std::vector<Value>> run(std::span<const NamedValue> inputs, std::span<const std::string_view> outputs = {},

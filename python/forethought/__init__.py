@@ -9,6 +9,7 @@ from forethought._errors import (DeviceReset, EngineError, EPFail, Fail, Foretho
                                  InvalidGraph, InvalidProtobuf, ModelLoadCanceled, ModelLoaded,
                                  ModelRequiresCompilation, NoModel, NoSuchFile, NotFound, NotImplemented,  # noqa: A004
                                  RuntimeException)
+from forethought._memory import MemoryStats
 from forethought._options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
 from forethought._plan import MemoryPlan
 from forethought._session import InferenceSession, ModelMetadata, NodeArg, get_available_providers
@@ -35,6 +36,16 @@ def get_version_string() -> str:
 def get_build_info() -> str:
     """Version and kind of this build."""
     return f"Forethought {__version__}"
+
+
+def memory_stats() -> MemoryStats:
+    """What all sessions of the process take together, as InferenceSession.memory_stats does for one. Ours."""
+    return MemoryStats(_core.memory_stats())
+
+
+def set_memory_limit(limit: int) -> None:
+    """Bytes that all sessions of the process together may take; 0: no limit. Ours."""
+    _core.set_memory_limit(limit)
 
 
 def set_default_logger_severity(severity: int) -> None:

@@ -83,7 +83,12 @@ class SessionOptions(_ConfigEntries):
     logid = _typed("logid", str, "", "Kept.")
     use_deterministic_compute = _typed("use_deterministic_compute", bool, False, "Kept; results are always so.")
     use_per_session_threads = _typed("use_per_session_threads", bool, True, "Kept; each session has its threads.")
-    memory_limit = _typed("memory_limit", int, 0, "Ours: bytes that the session's buffers may take; 0: no limit.")
+    memory_limit = _typed("memory_limit", int, 0, "Ours: bytes that the session may take, weights included; 0: no limit.")
+    retain_execution = _typed("retain_execution", int, -1, "Ours: bytes of planned memory kept between runs; -1: the "
+                              "planned peak and a quarter more.")
+    retain_io = _typed("retain_io", int, -1, "Ours: the same of buffers of outputs.")
+    retain_side = _typed("retain_side", int, -1, "Ours: the same of buffers whose size only a run tells.")
+    idle_trim_ms = _typed("idle_trim_ms", int, 0, "Ours: after so long without a run all that is kept goes back; 0: never.")
     plan_cache_capacity = _typed("plan_cache_capacity", int, 32, "Ours: plans kept for input shapes seen before.")
 
     def __init__(self):
@@ -138,6 +143,8 @@ class SessionOptions(_ConfigEntries):
         o.intra_op_threads = max(0, self.intra_op_num_threads)
         o.allow_fallback = allow_fallback
         o.memory_limit = self.memory_limit
+        o.set_retention(self.retain_execution, self.retain_io, self.retain_side)
+        o.idle_trim_ms = self.idle_trim_ms
         o.plan_cache_capacity = self.plan_cache_capacity
         o.free_dimensions = self._free_dimensions
         o.max_dimensions = self._max_dimensions

@@ -8,6 +8,7 @@ import warnings
 
 from forethought import _core
 from forethought._errors import InvalidArgument
+from forethought._memory import MemoryStats
 from forethought._options import RunOptions, SessionOptions
 from forethought._plan import MemoryPlan
 from forethought._values import IOBinding, OrtValue
@@ -211,6 +212,25 @@ class InferenceSession:
     def get_profiling_start_time_ns(self) -> int:
         """When the profile's time 0 was, by time.monotonic_ns()."""
         return self._start_ns
+
+    # --- memory (ours)
+
+    def memory_stats(self) -> MemoryStats:
+        """Bytes by use: live + retained + padding are what is mapped; planned, unplanned, leased, weights and packed are
+        what is live; peak is the most that was mapped, limit what may be (0: no limit)."""
+        return MemoryStats(self._core.memory_stats())
+
+    def trim(self, target: int = 0) -> int:
+        """Gives back what is kept between runs until at most `target` bytes are; by how much `retained` fell."""
+        return self._core.trim(target)
+
+    def set_memory_limit(self, limit: int) -> None:
+        """Bytes that the session may take, 0: no limit. What is kept above it goes back; what is in use must fit."""
+        self._core.set_memory_limit(limit)
+
+    def set_retention(self, execution: int = -1, io: int = -1, side: int = -1) -> None:
+        """Bytes kept between runs, of plans, outputs and unplanned buffers; -1: what is planned and a quarter more."""
+        self._core.set_retention(execution, io, side)
 
     # --- what the runtime decided (ours)
 

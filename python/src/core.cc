@@ -246,6 +246,17 @@ nb::dict summary(const PythonSession& self) {
   return out;
 }
 
+nb::dict dict_of(const MemoryStatistics& statistics) {
+  nb::dict out;
+  for (const auto& [key, bytes] : named(statistics)) out[nb::str(key.c_str())] = bytes;
+  return out;
+}
+
+int64_t trim(PythonSession& self, int64_t target) {
+  nb::gil_scoped_release release;  // memory that comes from a caller may want the lock to go
+  return self.session->trim(target);
+}
+
 nb::dict stages(const PythonSession& self) {
   const PipelineReport& report = self.session->report();
   nb::list records, journal, placements;
@@ -327,6 +338,9 @@ void bind_options(nb::module_& m) {
       .def_rw("intra_op_threads", &SessionOptions::intra_op_threads)
       .def_rw("allow_fallback", &SessionOptions::allow_fallback)
       .def_rw("memory_limit", &SessionOptions::memory_limit)
+      .def("set_retention",
+           [](SessionOptions& o, int64_t execution, int64_t io, int64_t side) { o.retention = {execution, io, side}; })
+      .def_rw("idle_trim_ms", &SessionOptions::idle_trim_ms)
       .def_rw("plan_cache_capacity", &SessionOptions::plan_cache_capacity)
       .def_rw("fold_budget", &SessionOptions::fold_budget)
       .def_rw("rewrite_limit", &SessionOptions::rewrite_limit)
@@ -351,6 +365,14 @@ void bind_session(nb::module_& m) {
       .def("providers", [](const PythonSession& s) { return s.session->providers(); })
       .def("metadata", &metadata)
       .def("summary", &summary)
+      .def("memory_stats", [](const PythonSession& s) { return dict_of(s.session->memory_statistics()); })
+      .def("trim", &trim)
+      .def("set_memory_limit",
+           [](PythonSession& s, int64_t bytes) { check(s.session->set_memory_limit(bytes), During::run); })
+      .def("set_retention",
+           [](PythonSession& s, int64_t execution, int64_t io, int64_t side) {
+             check(s.session->set_retention({execution, io, side}), During::run);
+           })
       .def("stages", &stages)
       .def("plan", &plan)
       .def("take_profile", &take_profile);
@@ -371,6 +393,8 @@ NB_MODULE(_core, m) {
   bind_options(m);
   bind_values(m);
   bind_session(m);
+  m.def("memory_stats", [] { return dict_of(MemoryBudget::process()->statistics()); });
+  m.def("set_memory_limit", [](int64_t bytes) { check(set_process_memory_limit(bytes), During::run); });
   m.def("set_log_severity", [](int severity) { set_log_severity(static_cast<Severity>(severity)); });
   m.def("log_severity", [] { return static_cast<int>(log_severity()); });
 }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <random>
 #include <set>
 #include <thread>
@@ -274,6 +276,112 @@ TEST(ApiMemory, AValueThatWasMovedIsAbsentAndSaysSo) {
   ASSERT_TRUE(run.bind_input("x", x).ok());  // unbinds
   EXPECT_THAT(run.run().message(), HasSubstr("'x' is missing"));
   EXPECT_TRUE(s.run({{"x", kept}}).ok());
+}
+
+void expect_sums(const ft::MemoryStats& s) {
+  EXPECT_EQ(s.live + s.retained + s.padding, s.mapped);
+  EXPECT_EQ(s.planned + s.unplanned + s.leased + s.weights + s.packed, s.live);
+  EXPECT_LE(s.mapped, s.peak);
+}
+
+TEST(ApiMemory, StatisticsAddUpAndTrimTellsWhatWent) {
+  const ft::Session s = load(affine_model());
+  const ft::Value x = ft::Value::tensor(ft::ElementType::f32, Shape{1000, 3}).value();
+  const auto held = s.run({{"x", x}}).value();
+  s.run({{"x", x}}).value();
+  const ft::MemoryStats before = s.memory_stats();
+  expect_sums(before);
+  EXPECT_GE(before.leased, 12000);
+  EXPECT_GT(before.retained, 0);
+  expect_sums(ft::memory_stats());
+  EXPECT_GE(ft::memory_stats().leased, before.leased);
+  const int64_t freed = s.trim();
+  const ft::MemoryStats after = s.memory_stats();
+  expect_sums(after);
+  EXPECT_EQ(freed, before.retained - after.retained);
+  EXPECT_EQ(after.retained, 0);
+  EXPECT_EQ(after.leased, before.leased);
+  ASSERT_TRUE(s.set_retention({0, 0, 0}).ok());
+  s.run({{"x", x}}).value();
+  EXPECT_EQ(s.memory_stats().retained, 0);
+}
+
+TEST(ApiMemory, LimitsThatCannotBe) {
+  const ft::Session s = load(affine_model());
+  const ft::Value x = ft::Value::tensor(ft::ElementType::f32, Shape{1000, 3}).value();
+  const auto held = s.run({{"x", x}}).value();
+  const struct {
+    ft::Status status;
+    const char* part;
+  } rows[] = {
+      {s.set_memory_limit(-5), "-5 bytes; 0 stands for none"},
+      {s.set_memory_limit(int64_t{1} << 62), "more than any machine has"},
+      {s.set_memory_limit(1), "in use"},
+      {ft::set_memory_limit(-1), "-1 bytes"},
+      {ft::set_memory_limit(1), "in use"},
+      {s.set_retention({-2, 0, 0}), "cannot keep -2 bytes"},
+      {[] {
+         ft::SessionOptions o;
+         o.memory_limit = -1;
+         const std::string m = affine_model();
+         return ft::Session::load_bytes(std::as_bytes(std::span(m)), o).status();
+       }(),
+       "-1 bytes"},
+  };
+  for (const auto& r : rows) EXPECT_THAT(r.status.message(), HasSubstr(r.part));
+  ASSERT_TRUE(s.set_memory_limit(s.memory_stats().mapped + 10000).ok());
+  const ft::Value big = ft::Value::tensor(ft::ElementType::f32, Shape{100000, 3}).value();
+  const ft::Status refused = s.run({{"x", big}}).status();
+  EXPECT_EQ(refused.code(), ft::ErrorCode::exhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("limit"));
+  ASSERT_TRUE(s.set_memory_limit(0).ok());
+  EXPECT_TRUE(s.run({{"x", big}}).ok());
+}
+
+// Counts what it gave, and what came back.
+struct CountingAllocator : ft::Allocator {
+  void* allocate(size_t bytes, size_t alignment) override {
+    ++given;
+    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  }
+  void deallocate(void* data, size_t) override {
+    ++returned;
+    std::free(data);
+  }
+  std::atomic<int> given{0}, returned{0};
+};
+
+TEST(ApiMemory, AllocatorsOfACallerServeBothArenas) {
+  auto execution = std::make_shared<CountingAllocator>(), io = std::make_shared<CountingAllocator>();
+  std::vector<ft::Value> held;
+  {
+    ft::SessionOptions o;
+    o.execution_allocator = execution;
+    o.io_allocator = io;
+    o.level = ft::OptimizationLevel::disabled;
+    o.pack_memory = false;  // the product has a buffer of its own then, instead of y's
+    const ft::Session s = load(affine_model(), o);
+    held = s.run({{"x", floats({1, 2, 3}, {1, 3})}}).value();
+    EXPECT_EQ(io->given, 2);
+    EXPECT_GE(execution->given, 1);
+  }
+  EXPECT_EQ(execution->returned, execution->given);
+  EXPECT_EQ(io->returned, 0);
+  EXPECT_THAT(read(held[0]), ElementsAre(3, 5, 7));
+  held.clear();
+  EXPECT_EQ(io->returned, 2);
+}
+
+struct NoAllocator : ft::Allocator {
+  void* allocate(size_t, size_t) override { return nullptr; }
+  void deallocate(void*, size_t) override {}
+};
+
+TEST(ApiMemory, AnAllocatorThatHasNothingIsAnError) {
+  ft::SessionOptions o;
+  o.io_allocator = std::make_shared<NoAllocator>();
+  const ft::Status refused = load(affine_model(), o).run({{"x", floats({1, 2, 3}, {1, 3})}}).status();
+  EXPECT_EQ(refused.code(), ft::ErrorCode::exhausted);
 }
 
 }  // namespace

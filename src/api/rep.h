@@ -28,5 +28,8 @@ struct Session::Rep {
 Status public_status(const ::forethought::Status& status);
 Value public_value(::forethought::Value value);
 const ::forethought::Value& inner_value(const Value& value);
+::forethought::RetentionCaps inner_caps(const RetentionCaps& caps);
+// Null stays null.
+std::shared_ptr<MemorySource> inner_source(std::shared_ptr<Allocator> allocator);
 
 }  // namespace forethought::v1

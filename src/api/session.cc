@@ -74,12 +74,15 @@ Metadata public_metadata(const ModelInfo& info) {
   }
   if (o.threads < 0 || o.threads > 1024)
     return invalid(absl::StrCat(o.threads, " threads cannot be had; 0 to 1024 can"));
-  if (o.memory_limit < 0) return invalid("the memory limit is negative; 0 stands for none");
   in.intra_op_threads = o.threads;
   in.plan = o.pack_memory ? PlanMode::packed : PlanMode::off;
   for (const std::string& p : o.providers) in.providers.push_back({p, {}});
   in.allow_fallback = o.allow_fallback;
   in.memory_limit = o.memory_limit;
+  in.retention = inner_caps(o.retention);
+  in.idle_trim_ms = o.idle_trim_ms;
+  in.execution_source = inner_source(o.execution_allocator);
+  in.io_source = inner_source(o.io_allocator);
   in.plan_cache_capacity = o.plan_cache;
   in.free_dimensions = o.dimensions;
   in.max_dimensions = o.max_dimensions;

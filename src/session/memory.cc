@@ -43,6 +43,18 @@ Status too_little(const MemoryBudget::Refusal& r, const std::vector<MemoryHolder
                                 readable_bytes(r.limit), " leaves; ", explain_need(holders, least)));
 }
 
+Status change_limit(MemoryBudget& budget, int64_t bytes) {
+  RETURN_IF_ERROR(check_limit(bytes));
+  const MemoryStatistics s = budget.statistics();
+  const int64_t live = s.mapped - s.retained;
+  if (bytes > 0 && bytes < live) {
+    return exhausted(absl::StrCat("the memory limit cannot be ", bytes, " bytes: ", live, " are in use: ", to_string(s),
+                                  "; release outputs that are held, or allow more"));
+  }
+  budget.set_limit(bytes);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // Loads; if a limit refuses, goes through it once more without taking memory, to find out what would be enough.
@@ -187,16 +199,7 @@ Status Session::set_retention(const RetentionCaps& caps) {
   return absl::OkStatus();
 }
 
-Status Session::set_memory_limit(int64_t bytes) {
-  RETURN_IF_ERROR(check_limit(bytes));
-  const MemoryStatistics s = memory_statistics();
-  const int64_t live = s.mapped - s.retained;
-  if (bytes > 0 && bytes < live) {
-    return exhausted(absl::StrCat("the memory limit cannot be ", bytes, " bytes: ", live, " are in use: ", to_string(s),
-                                  "; release outputs that are held, or allow more"));
-  }
-  budget_->set_limit(bytes);
-  return absl::OkStatus();
-}
+Status Session::set_memory_limit(int64_t bytes) { return change_limit(*budget_, bytes); }
+Status set_process_memory_limit(int64_t bytes) { return change_limit(*MemoryBudget::process(), bytes); }
 
 }  // namespace forethought

@@ -160,4 +160,7 @@ class Session {
   std::unique_ptr<Runner> runner_;  // goes first: its runs use the rest
 };
 
+// The limit of all sessions of the process together, 0: none; with Session::set_memory_limit's refusals.
+Status set_process_memory_limit(int64_t bytes);
+
 }  // namespace forethought

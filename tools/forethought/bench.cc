@@ -97,6 +97,7 @@ int run(const BenchArguments& a) {
     nlohmann::json j = {{"runs", times.size()},    {"min_ms", times.front()}, {"median_ms", quantile(0.5)},
                         {"p10_ms", quantile(0.1)}, {"p90_ms", quantile(0.9)}, {"first_ms", first},
                         {"load_ms", sum.load_ms},  {"peak_bytes", sum.peak}};
+    for (const auto& [name, bytes] : named(s.memory_statistics())) j["memory"][name] = bytes;
     for (const auto& [name, share] : table)
       j["operators"].push_back(
           {{"name", name}, {"calls", share.count / profiled}, {"ms", static_cast<double>(share.ns) / 1e6 / profiled}});

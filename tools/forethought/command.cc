@@ -106,6 +106,8 @@ void add_session_options(CLI::App& c, ModelArguments* a) {
       ->capture_default_str();
   add_repeated(c, "--provider", &a->providers, "An execution provider, in order of priority; the CPU takes the rest");
   c.add_flag("--allow-fallback", a->allow_fallback, "A provider that cannot load is a warning instead of an error");
+  c.add_option("--memory-limit", a->memory_limit,
+               "Most bytes that the session may take, weights included: 200000000, 200M, 1.5G");
   c.add_option("--rewrite-limit", a->rewrite_limit,
                "Stop after so many rewrites, to find the one that changes a result")
       ->check(CLI::NonNegativeNumber);
@@ -135,6 +137,9 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
     o.providers.push_back({p, {}});
   }
   o.allow_fallback = a.allow_fallback;
+  auto limit = parse_memory_size(a.memory_limit);
+  if (!limit.ok()) return with_context(limit.status(), "--memory-limit");
+  o.memory_limit = *limit;
   o.rewrite_limit = a.rewrite_limit;
   o.disabled_rewrites = a.without;
   for (const std::string& rewrite : a.without)
@@ -252,6 +257,13 @@ void progress(const std::string& text) {
   if (!on_terminal()) return;
   fmt::print(stderr, "\r\x1b[K{}", text);
   std::fflush(stderr);
+}
+
+std::string memory_text(const Session& session) {
+  std::string text = "memory, in bytes\n";
+  for (const auto& [name, bytes] : named(session.memory_statistics()))
+    text += fmt::format("  {:<10}{:>16}\n", name, bytes);
+  return text;
 }
 
 std::string bytes_text(int64_t bytes) {

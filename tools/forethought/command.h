@@ -24,6 +24,7 @@ struct ModelArguments {
   std::vector<std::string> shapes;      // NAME=1,3,48,320
   std::vector<std::string> dimensions;  // SYMBOL=8
   std::vector<std::string> max_dimensions;
+  std::string memory_limit;  // "200M"; empty: none
   int rewrite_limit = -1;
   std::vector<std::string> without;  // rewrites that are not tried
 };
@@ -57,10 +58,11 @@ StatusOr<std::vector<Value>> random_inputs(const Session& session, const std::ve
 StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form);  // NAME=…
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);  // "; did you mean 'x'?" or ""
 
-int fail(const Status& status, ExitCode code);  // prints the error; returns the code
-bool on_terminal();                             // whether progress may be drawn on standard error
-void progress(const std::string& text);         // draws over the last one; nothing without a terminal
-std::string bytes_text(int64_t bytes);          // "12.3 MiB"
+int fail(const Status& status, ExitCode code);    // prints the error; returns the code
+bool on_terminal();                               // whether progress may be drawn on standard error
+void progress(const std::string& text);           // draws over the last one; nothing without a terminal
+std::string bytes_text(int64_t bytes);            // "12.3 MiB"
+std::string memory_text(const Session& session);  // its statistics, a line each
 
 // Each adds its subcommand; the callback leaves the exit code in `*code`.
 void add_run(CLI::App& app, int* code);

@@ -19,6 +19,7 @@ struct RunArguments {
   std::vector<std::string> inputs;  // NAME=FILE
   std::string output_dir;
   uint64_t seed = 0;
+  bool memory_stats = false;
 };
 
 StatusOr<Value> read_input(const std::string& path, const NodeArg& arg) {
@@ -125,6 +126,7 @@ int run(const RunArguments& a) {
       return fail(s, kBadInput);
   }
   fmt::print("{:.3f} ms\n", ms.count());
+  if (a.memory_stats) fmt::print("{}", memory_text(**session));
   return kOk;
 }
 
@@ -138,8 +140,11 @@ void add_run(CLI::App& app, int* code) {
   c->add_option("--output-dir", a->output_dir,
                 "Write every output there as output_I.npy, elements of a sequence as output_I_K.npy");
   c->add_option("--seed", a->seed, "Seed of random inputs")->check(CLI::NonNegativeNumber)->capture_default_str();
+  c->add_flag("--memory-stats", a->memory_stats,
+              "Print what the session has of the system after the run, and for what");
   c->footer(footer({"run model.onnx", "run model.onnx --input x=image.npy --output-dir out",
-                    "run model.onnx --shape x=2,3,48,320 --seed 7 --level disabled"}));
+                    "run model.onnx --shape x=2,3,48,320 --seed 7 --level disabled",
+                    "run model.onnx --memory-stats --memory-limit 200M"}));
   c->callback([a, code] { *code = run(*a); });
 }
 

@@ -1,0 +1,53 @@
+// Memory: who uses how much, what may be used and kept, and allocators of a caller's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "forethought/status.h"
+
+FORETHOUGHT_BEGIN_NAMESPACE
+
+// One moment's counts in bytes. They add up: live + retained + padding == mapped, and the five roles make up live.
+// Python and the command show them under the same names.
+struct MemoryStats {
+  int64_t live = 0;      // in use
+  int64_t retained = 0;  // kept for the next use
+  int64_t padding = 0;   // what rounding to pages and size classes adds to what is in use
+  int64_t mapped = 0;    // all that was taken from the system, mapped model files included
+  int64_t peak = 0;      // the highest `mapped` so far
+  int64_t limit = 0;     // of `mapped`; 0: none
+
+  int64_t planned = 0;    // values and scratch at planned places
+  int64_t unplanned = 0;  // values whose size only a run tells, elements of sequences
+  int64_t leased = 0;     // outputs that are held, inputs that had to be copied
+  int64_t weights = 0;    // mapped constants, and copies of constants
+  int64_t packed = 0;     // weights in the form that kernels want; shared ones count in each session that uses them
+};
+
+// Bytes that each arena of a session keeps between runs; what was freed longest ago goes first. kRetainPlanned: what
+// the plans need and a quarter more.
+constexpr int64_t kRetainPlanned = -1;
+struct RetentionCaps {
+  int64_t execution = kRetainPlanned;  // memory of plans
+  int64_t io = kRetainPlanned;         // buffers of outputs
+  int64_t side = kRetainPlanned;       // buffers whose size only a run tells
+};
+
+// Where an arena's bytes come from, if not from the system. Called from any thread; memory comes back also after the
+// session is gone, and the allocator is kept until then. Neither call may throw.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  // At least `bytes` bytes at a multiple of `alignment` (a power of two); null if there are none.
+  virtual void* allocate(size_t bytes, size_t alignment) = 0;
+  virtual void deallocate(void* data, size_t bytes) = 0;
+};
+
+// Of all sessions of the process together. The limit holds beside those of the sessions; 0: none. A limit below what is
+// in use is refused; what is kept above it goes back at once.
+FORETHOUGHT_EXPORT MemoryStats memory_stats();
+FORETHOUGHT_EXPORT Status set_memory_limit(int64_t bytes);
+
+FORETHOUGHT_END_NAMESPACE

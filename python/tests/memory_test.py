@@ -1,0 +1,120 @@
+"""Memory from Python: statistics that add up, trim, limits, caps, and requests that cannot be met."""
+import gc
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from small_models import model
+
+import forethought as ft
+
+ROLES = ("planned", "unplanned", "leased", "weights", "packed")
+NET = model([helper.make_node("Softmax", ["x"], ["a"]), helper.make_node("Concat", ["a", "x", "a"], ["b"], axis=1),
+             helper.make_node("Softmax", ["b"], ["c"]), helper.make_node("Add", ["x", "w"], ["d"]),
+             helper.make_node("Concat", ["c", "d"], ["y"], axis=1)],
+            [("x", TensorProto.FLOAT, ["n", 64])], [("y", TensorProto.FLOAT, ["n", 256])],
+            [helper.make_tensor("w", TensorProto.FLOAT, [64], np.arange(64, dtype=np.float32))])
+
+
+def rows(n: int) -> dict:
+    return {"x": np.ones((n, 64), np.float32)}
+
+
+def check(stats) -> None:
+    assert list(stats) == ["live", "retained", "padding", "mapped", "peak", "limit", *ROLES]
+    assert stats["live"] + stats["retained"] + stats["padding"] == stats["mapped"] <= stats["peak"]
+    assert sum(stats[r] for r in ROLES) == stats["live"]
+
+
+def test_statistics_add_up_and_follow_what_is_held():
+    session = ft.InferenceSession(NET)
+    check(session.memory_stats())
+    held = session.run(None, rows(100))
+    one = session.memory_stats()
+    check(one)
+    assert one["leased"] == 100 * 256 * 4 and one["planned"] == 0
+    more = session.run(None, rows(100))
+    assert session.memory_stats()["leased"] == 2 * one["leased"]
+    del held, more
+    gc.collect()
+    none = session.memory_stats()
+    check(none)
+    assert none["leased"] == 0 and none["retained"] > one["retained"]
+    assert "<table>" in none._repr_html_() and "retained" in none._repr_html_()
+
+
+def test_check19_trim_gives_back_what_is_kept_and_says_how_much():
+    session = ft.InferenceSession(NET)
+    held = session.run(None, rows(1000))
+    session.run(None, rows(1000))
+    before = session.memory_stats()
+    freed = session.trim(before["retained"] // 2)
+    middle = session.memory_stats()
+    assert freed == before["retained"] - middle["retained"] > 0 and middle["retained"] <= before["retained"] // 2
+    assert session.trim() == middle["retained"]
+    after = session.memory_stats()
+    check(after)
+    assert after["retained"] == 0 and after["leased"] == before["leased"]
+    np.testing.assert_array_equal(held[0], session.run(None, rows(1000))[0])
+
+
+def test_caps():
+    options = ft.SessionOptions()
+    options.retain_execution = options.retain_io = options.retain_side = 0
+    session = ft.InferenceSession(NET, options)
+    session.run(None, rows(1000))
+    assert session.memory_stats()["retained"] == 0
+    session.set_retention()
+    session.run(None, rows(1000))
+    assert session.memory_stats()["retained"] > 0
+    session.set_retention(execution=0, io=0)
+    assert session.memory_stats()["retained"] == 0
+
+
+def test_check35_a_limit_that_is_too_small_says_what_would_do():
+    options = ft.SessionOptions()
+    options.memory_limit = 200_000
+    session = ft.InferenceSession(NET, options)
+    with pytest.raises(ft.RuntimeException, match="limit") as refused:
+        session.run(None, rows(10_000))
+    assert "bytes" in str(refused.value)
+    session.run(None, rows(10))
+    check(session.memory_stats())
+    session.set_memory_limit(0)
+    session.run(None, rows(10_000))
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda s, o: setattr(o, "memory_limit", -1), "-1"),
+    (lambda s, o: setattr(o, "memory_limit", 2**62), "more than any machine has; 0 stands for none"),
+    (lambda s, o: setattr(o, "retain_io", -2), "-2 bytes"),
+    (lambda s, o: s.set_memory_limit(-5), "-5 bytes; 0 stands for none"),
+    (lambda s, o: s.set_memory_limit(2**61), "more than any machine"),
+    (lambda s, o: s.set_memory_limit(1), "in use.*release outputs that are held, or allow more"),
+    (lambda s, o: s.set_retention(side=-7), "side arena cannot keep -7 bytes"),
+    (lambda s, o: ft.set_memory_limit(-1), "-1 bytes"),
+    (lambda s, o: ft.set_memory_limit(1), "in use"),
+])
+def test_requests_that_cannot_be_met(call, message):
+    session, options = ft.InferenceSession(NET), ft.SessionOptions()
+    held = session.run(None, rows(1000))
+    with pytest.raises(ft.ForethoughtError, match=message):
+        call(session, options)
+        ft.InferenceSession(NET, options)
+    assert held[0].shape == (1000, 256)
+
+
+def test_the_process_has_an_account_and_a_limit():
+    session = ft.InferenceSession(NET)
+    held = session.run(None, rows(1000))
+    whole = ft.memory_stats()
+    check(whole)
+    assert whole["leased"] >= session.memory_stats()["leased"] == held[0].nbytes
+    ft.set_memory_limit(whole["mapped"] + (1 << 20))
+    try:
+        assert ft.memory_stats()["limit"] == whole["mapped"] + (1 << 20)
+        with pytest.raises(ft.RuntimeException, match="limit"):
+            session.run(None, rows(100_000))
+    finally:
+        ft.set_memory_limit(0)
+    session.run(None, rows(100_000))

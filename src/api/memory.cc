@@ -1,0 +1,55 @@
+// Memory of sessions and of the process, as the public API shows it.
+#include "forethought/memory.h"
+
+#include "api/rep.h"
+#include "memory/budget.h"
+#include "memory/system.h"
+
+namespace forethought::v1 {
+namespace {
+
+MemoryStats public_stats(const ::forethought::MemoryStatistics& s) {
+  MemoryStats m;
+  m.live = s.live;
+  m.retained = s.retained;
+  m.padding = s.padding;
+  m.mapped = s.mapped;
+  m.peak = s.peak;
+  m.limit = s.limit;
+  m.planned = s.of(MemoryRole::planned).live;
+  m.unplanned = s.of(MemoryRole::unplanned).live;
+  m.leased = s.of(MemoryRole::leased).live;
+  m.weights = s.of(MemoryRole::weights).live;
+  m.packed = s.of(MemoryRole::packed).live;
+  return m;
+}
+
+class AllocatorSource final : public MemorySource {
+ public:
+  explicit AllocatorSource(std::shared_ptr<Allocator> allocator) : allocator_(std::move(allocator)) {}
+  void* allocate(size_t bytes, size_t alignment) override { return allocator_->allocate(bytes, alignment); }
+  void release(void* data, size_t bytes) override { allocator_->deallocate(data, bytes); }
+
+ private:
+  std::shared_ptr<Allocator> allocator_;
+};
+
+}  // namespace
+
+::forethought::RetentionCaps inner_caps(const RetentionCaps& caps) { return {caps.execution, caps.io, caps.side}; }
+
+std::shared_ptr<MemorySource> inner_source(std::shared_ptr<Allocator> allocator) {
+  return allocator ? std::make_shared<AllocatorSource>(std::move(allocator)) : nullptr;
+}
+
+MemoryStats Session::memory_stats() const { return public_stats(rep_->session->memory_statistics()); }
+int64_t Session::trim(int64_t target) const { return rep_->session->trim(target); }
+Status Session::set_memory_limit(int64_t bytes) const { return public_status(rep_->session->set_memory_limit(bytes)); }
+Status Session::set_retention(const RetentionCaps& caps) const {
+  return public_status(rep_->session->set_retention(inner_caps(caps)));
+}
+
+MemoryStats memory_stats() { return public_stats(MemoryBudget::process()->statistics()); }
+Status set_memory_limit(int64_t bytes) { return public_status(set_process_memory_limit(bytes)); }
+
+}  // namespace forethought::v1

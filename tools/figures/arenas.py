@@ -1,0 +1,122 @@
+"""What arenas and leases do: checks 8 to 22 of the promises, each with its number."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "dev"))
+import figure_models  # noqa: E402
+import figure_table  # noqa: E402
+
+NAMES = ["squeezenet", "shufflenet", "inception_v1"]  # of the light models; the pack joins them
+THREADS, LATER_RUNS = 2, 1000
+
+
+def addresses(model: str, inputs: list[str]) -> dict:
+    """Where Python sees outputs: as OrtValue, array and DLPack tensor; and how many payload bytes were copied."""
+    import forethought as ft
+    import numpy
+    session = ft.InferenceSession(model)
+    values = [ft.OrtValue.ortvalue_from_numpy(numpy.load(f)) for f in inputs]
+    feeds = {a.name: v for a, v in zip(session.get_inputs(), values)}
+    outputs = [v for v in session.run_with_ort_values(None, feeds) if v.is_tensor()]
+    same = all(v.data_ptr() == v.numpy().ctypes.data == numpy.from_dlpack(v).ctypes.data for v in outputs)
+    return {"one address": same, "input copies": session.summary()["input_copies"]}
+
+
+def in_python(folder: pathlib.Path) -> dict:
+    files = sorted(map(str, (folder / "case_0").glob("input_*.npy")))
+    argv = [sys.executable, __file__, "--addresses", str(folder / "model.onnx"), *files]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "release" / "python")}
+    done = subprocess.run(argv, capture_output=True, text=True, env=env)
+    if done.returncode != 0:
+        return {"one address": done.stderr.strip().splitlines()[-1], "input copies": -1}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def rows_of(folder: pathlib.Path, facts: dict) -> list[dict]:
+    """The checks that are made on a model."""
+    steady, error = figure_models.program("steady", folder, THREADS)
+    lifetime, error = figure_models.program("lifetime", folder, LATER_RUNS) if steady else (None, error)
+    arenas, error = figure_models.program("arenas", folder) if lifetime else (None, error)
+    if arenas is None:
+        facts[f"not run: {folder.name}"] = error
+        return []
+    python = in_python(folder)
+    ours = steady["ours"]
+    libraries = sum(sum(steady[k].values()) for k in ("onednn", "onetbb", "openmp"))
+    kept = all(lifetime[k] for k in ("after runs", "after session", "while dropping"))
+    held = (arenas["I/O requests with one run held"], arenas["execution requests with one run held"])
+    return [
+        row(8, folder, "bytes mapped beyond the planned peak, rounded to a page",
+            0 if steady["mapped is peak"] else steady["mapped"] - steady["peak"], steady["mapped is peak"]),
+        row(10, folder, "patterns in fresh and freed memory that change an output",
+            0 if arenas["poison changes nothing"] else 1, arenas["poison changes nothing"]),
+        row(11, folder, f"heap and page calls of ours in {steady['runs']} runs", sum(ours.values()), sum(ours.values()) == 0),
+        row(11, folder, "of libraries for themselves", libraries, steady["libraries constant"]),
+        row(12, folder, "page faults above an empty loop", steady["faults"], steady["faults"] <= 0),
+        row(13, folder, "payload bytes copied at the border", steady["copied at the border"],
+            steady["copied at the border"] == 0 and arenas["outputs in the I/O arena"] and python["one address"] is True
+            and python["input copies"] == 0),
+        row(15, folder, f"outputs of {lifetime['outputs kept']} runs changed by {lifetime['later runs']} later ones, by the "
+            "session's end, by each other's", 0 if kept else 1, kept),
+        row(16, folder, f"I/O and execution allocations with {arenas['outputs']} outputs held", f"{held[0]} and {held[1]}",
+            held == (arenas["outputs"], 0)),
+        row(21, folder, "faults of inputs in read-only pages", 0 if lifetime["read-only input"] else 1,
+            lifetime["read-only input"]),
+    ]
+
+
+def row(check: int, where, what: str, number, holds: bool) -> dict:
+    return {"check": check, "where": getattr(where, "name", where), "what": what, "number": str(number), "holds": bool(holds)}
+
+
+def small_rows(result: dict) -> list[dict]:
+    """The checks on leases alone and on graphs of a few nodes."""
+    rows = []
+    for lease in result["leases"]:
+        for what in ("move", "release"):
+            ns = lease[f"{what} ns"]
+            rows.append(row(14, f"{lease['bytes'] // 1024:,} KiB", f"nanoseconds to {what} a lease; heap and page calls",
+                            f"{ns:.1f}; {lease['heap and map calls']}", ns < 100 and lease["heap and map calls"] == 0))
+    mixed, burst, caps, sums, control = (result["small"][k] for k in ("17", "18", "19", "20", "22"))
+    return rows + [
+        row(17, "a node of both kinds", "migrations of outputs between arenas", mixed["migrations"],
+            mixed["migrations"] == 0 and mixed["outputs in the I/O arena"] and mixed["execution arena bytes"] > 0),
+        row(18, f"{burst['outputs kept']:,} outputs kept", "their bytes; execution retained stays, I/O in the other burst too",
+            burst["their bytes"], burst["execution retained unchanged"] and burst["I/O retained unchanged"]),
+        row(19, "trim and caps", "trimmed bytes, as told and as retained fell; retained after caps of 0",
+            f"{caps['trimmed bytes']}; {caps['retained after caps of 0']}",
+            caps["trim tells what went"] and caps["down to the target"] and caps["live stays"]
+            and caps["retained after trim"] == caps["retained after caps of 0"] == 0),
+        row(20, f"{sums['steps']:,} random operations", "steps where live + retained + padding is not what is mapped",
+            sums["steps whose counts do not add up"], sums["steps whose counts do not add up"] == 0
+            and sums["steps with a peak below"] == 0 and sums["left after the session"] == 0),
+        row(22, f"{control['trips']:,} trips, both branches", "heap and page calls; bytes mapped after trip 2",
+            f"{control['heap and map calls']}; {control['bytes mapped after trip 2']}",
+            control["heap and map calls"] == 0 and control["bytes mapped after trip 2"] == 0),
+    ]
+
+
+def main() -> None:
+    if len(sys.argv) > 2 and sys.argv[1] == "--addresses":
+        print(json.dumps(addresses(sys.argv[2], sys.argv[3:])))
+        return
+    facts: dict = {}
+    rows = []
+    for folder in [f for f in figure_models.random_light() if f.name in NAMES] + figure_models.pack():
+        rows += rows_of(folder, facts)
+    small, error = figure_models.program("arenas")
+    if small is None:
+        sys.exit(f"arenas: {error}")
+    rows += small_rows(small)
+    rows.sort(key=lambda r: r["check"])
+    facts["checks that hold"] = f"{sum(r['holds'] for r in rows)} of {len(rows)}"
+    facts["check 9"] = "each byte knows its owner in debug builds: a test, not a figure"
+    figure_table.show("arenas", rows, facts)
+
+
+if __name__ == "__main__":
+    main()
