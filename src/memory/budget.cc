@@ -183,8 +183,8 @@ Status MemoryBudget::refuse(const MemoryBudget& full, int64_t bytes, std::string
       "release outputs that are held, or trim what is kept",
       who, readable_bytes(bytes), bytes, readable_bytes(s.mapped), of_process ? "process's " : "",
       readable_bytes(s.limit), to_string(s), least));
-  status.SetPayload(kRefusalPayload,
-                    absl::Cord(absl::StrCat(of_process ? 1 : 0, " ", bytes, " ", s.limit, " ", s.mapped, " ", who)));
+  status.SetPayload(kRefusalPayload, absl::Cord(absl::StrCat(of_process ? 1 : 0, " ", bytes, " ", s.limit, " ",
+                                                             s.mapped, " ", std::string(who))));
   return status;
 }
 
