@@ -56,7 +56,7 @@ Json kernel_json(const PreparedGraph& graph, const CompiledProgram& p, size_t s)
 Json as_json(const PreparedGraph& graph, const CompiledProgram& p, const ReportScope& scope) {
   const PlanProblem problem = named_problem(p);
   Json j = Json::parse(to_json(problem, p.plan, scope));
-  j["copies"] = p.copies;
+  j["copies"] = p.device_copies;
   j["copied_bytes"] = p.copied_bytes;
   j["waits"] = p.waits.waits;
   j["waits_implied"] = p.waits.edges - p.waits.waits;
