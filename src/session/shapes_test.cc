@@ -183,7 +183,7 @@ TEST(Shapes, ABoundOfSomeDimsIsCheckedThoughNothingIsPlanned) {
 }
 
 Value integers(std::vector<int64_t> numbers) {
-  Tensor t = *make_tensor(DType::kInt64, {static_cast<int64_t>(numbers.size())});
+  Tensor t = *make_tensor(DType::kInt64, Dims{static_cast<int64_t>(numbers.size())});
   std::copy(numbers.begin(), numbers.end(), t.as<int64_t>());
   return Value(std::move(t));
 }
