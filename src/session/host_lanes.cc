@@ -73,10 +73,10 @@ double expected(const Steps& before, std::span<const StepCost> costs, const std:
   for (size_t s = 0; s < before.size(); ++s) queue[lane[s]].push_back(static_cast<StepNo>(s));
   std::vector<size_t> at(queue.size());
   std::vector<double> left(queue.size(), 1), end(before.size(), -1);  // share of its step that a lane has to do yet
+  std::vector<double> ready(queue.size());                            // when each lane may go on
   double now = 0;
   for (size_t done = 0; done < before.size();) {
-    // When each lane may go on.
-    std::vector<double> ready(queue.size(), std::numeric_limits<double>::infinity());
+    std::ranges::fill(ready, std::numeric_limits<double>::infinity());
     double next_ready = std::numeric_limits<double>::infinity();
     int busy = 0;
     for (size_t l = 0; l < queue.size(); ++l) {
@@ -116,6 +116,18 @@ double expected(const Steps& before, std::span<const StepCost> costs, const std:
     }
   }
   return now;
+}
+
+// What no number of lanes gets below.
+double critical_path(const Steps& before, std::span<const StepCost> costs) {
+  std::vector<double> end(before.size());
+  double longest = 0;
+  for (size_t s = 0; s < before.size(); ++s) {
+    for (const StepNo b : before[s]) end[s] = std::max(end[s], end[b]);
+    end[s] += costs[s].split;
+    longest = std::max(longest, end[s]);
+  }
+  return longest;
 }
 
 std::string micros(double ns) { return absl::StrFormat("%.0f us", ns / 1000); }
@@ -158,6 +170,8 @@ HostLanes choose_host_lanes(const PlanProblem& problem, std::span<const StepCost
   if (wanted == 0 && std::ranges::any_of(costs, [](const StepCost& c) { return !c.known; }))
     return stay("some steps have sizes that only the run tells");
   const Steps before = predecessors(problem);
+  if (wanted == 0 && critical_path(before, costs) >= one.one_ns * (1 - kMargin))
+    return stay("its longest chain takes as long as all of it");
   HostLanes best = one;
   const int most = wanted > 0 ? wanted : std::min(workers, kAutomaticLanes);
   for (int lanes = wanted > 0 ? wanted : 2; lanes <= most; ++lanes) {

@@ -63,9 +63,9 @@ TEST(HostLanes, A23_AutomaticStaysAtOneLaneWhereNothingIsToGain) {
       {two_branches(5), kHalves, 2, "too little to gain"},
       {two_branches(5), kWhole, 1, "one thread"},
       {two_branches(1), {1'000, 1'000}, 2, "no branches"},  // a hand-over costs more than the branch
-      {steps({{}, {0}, {1}, {2}}), kWhole, 4, "no branches"},
+      {steps({{}, {0}, {1}, {2}}), kWhole, 4, "longest chain"},
       {two_branches(5), {100'000, 100'000, false}, 2, "only the run tells"},
-      {steps({}), kWhole, 2, "no branches"},
+      {steps({}), kWhole, 2, "longest chain"},
   };
   for (const auto& r : rows) {
     const HostLanes h = choose(r.problem, r.cost, 0, r.workers);
