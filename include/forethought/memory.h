@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "forethought/status.h"
 
@@ -24,6 +27,25 @@ struct MemoryStats {
   int64_t leased = 0;     // outputs that are held, inputs that had to be copied
   int64_t weights = 0;    // mapped constants, and copies of constants
   int64_t packed = 0;     // weights in the form that kernels want; shared ones count in each session that uses them
+};
+
+// A value that takes memory.
+struct MemoryHolder {
+  std::string value;
+  std::string node;  // that makes or reads it: "/conv1 (Conv)"; empty: none
+  std::string role;  // "planned", "unplanned", "leased", "weights", "packed"
+  int64_t bytes = 0;
+  int64_t buffers = 0;  // of outputs: how many of this name are held now
+};
+
+// Who holds a session's memory, and what it needs.
+struct MemoryReport {
+  MemoryStats session, process;
+  int64_t least_limit = 0;            // with which it runs the shapes seen last; 0: none are known yet
+  int64_t unplanned_values = 0;       // whose size only a run tells: it may take more for these
+  std::vector<MemoryHolder> holders;  // largest first
+  std::vector<std::pair<std::string, int64_t>> outside;  // of the process apart from accounts: "generated code", "heap"
+  std::string text;                                      // all of it for people
 };
 
 // Bytes that each arena of a session keeps between runs; what was freed longest ago goes first. kRetainPlanned: what

@@ -30,8 +30,8 @@ struct SessionOptions {
   RetentionCaps retention;             // what its arenas keep between runs
   int idle_trim_ms = 0;                // after so long without a run, all that is kept goes back; 0: never
   std::shared_ptr<Allocator> execution_allocator, io_allocator;  // of plans, of outputs; null: the system's
-  int plan_cache = 32;                 // plans that are kept for input shapes seen before
-  std::map<std::string, int64_t> dimensions;  // numbers for symbolic dims
+  int plan_cache = 32;                                           // plans that are kept for input shapes seen before
+  std::map<std::string, int64_t> dimensions;                     // numbers for symbolic dims
   // Upper bounds of symbolic dims: if every dim of the inputs has a number or a bound, all smaller shapes run in the
   // memory of one plan, made at load. A larger one is an error.
   std::map<std::string, int64_t> max_dimensions;
@@ -104,6 +104,7 @@ class FORETHOUGHT_EXPORT Session {
 
   // Memory of this session. All may be called while runs are under way, from any thread.
   MemoryStats memory_stats() const;
+  MemoryReport memory_report() const;
   // Gives back what is kept between runs until at most `target` bytes are; returns by how much `retained` fell. What is
   // in use or held by a caller stays.
   int64_t trim(int64_t target = 0) const;

@@ -220,6 +220,11 @@ class InferenceSession:
         what is live; peak is the most that was mapped, limit what may be (0: no limit)."""
         return MemoryStats(self._core.memory_stats())
 
+    def memory_report(self) -> dict:
+        """Who holds the memory, largest first, the least limit that works, and what lies outside all accounts; "text" has
+        all of it for people."""
+        return self._core.memory_report()
+
     def trim(self, target: int = 0) -> int:
         """Gives back what is kept between runs until at most `target` bytes are; by how much `retained` fell."""
         return self._core.trim(target)

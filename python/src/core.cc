@@ -16,6 +16,7 @@
 #include "errors.h"
 #include "exec/profile.h"
 #include "interrupt.h"
+#include "session/memory_report.h"
 #include "session/plan_report.h"
 #include "session/session.h"
 #include "values.h"
@@ -252,6 +253,30 @@ nb::dict dict_of(const MemoryStatistics& statistics) {
   return out;
 }
 
+nb::dict memory_report(const PythonSession& self) {
+  const MemoryReport report = self.session->memory_report();
+  nb::list holders;
+  for (const MemoryHolder& h : report.holders) {
+    nb::dict d;
+    d["value"] = h.value;
+    d["node"] = h.node;
+    d["role"] = name(h.role);
+    d["bytes"] = h.bytes;
+    d["buffers"] = h.buffers;
+    holders.append(d);
+  }
+  nb::dict out, outside;
+  for (const auto& [what, bytes] : report.outside) outside[nb::str(what.c_str())] = bytes;
+  out["session"] = dict_of(report.session);
+  out["process"] = dict_of(report.process);
+  out["least_limit"] = report.least;
+  out["unplanned_values"] = report.unplanned_values;
+  out["holders"] = holders;
+  out["outside"] = outside;
+  out["text"] = to_string(report);
+  return out;
+}
+
 int64_t trim(PythonSession& self, int64_t target) {
   nb::gil_scoped_release release;  // memory that comes from a caller may want the lock to go
   return self.session->trim(target);
@@ -339,7 +364,9 @@ void bind_options(nb::module_& m) {
       .def_rw("allow_fallback", &SessionOptions::allow_fallback)
       .def_rw("memory_limit", &SessionOptions::memory_limit)
       .def("set_retention",
-           [](SessionOptions& o, int64_t execution, int64_t io, int64_t side) { o.retention = {execution, io, side}; })
+           [](SessionOptions& o, int64_t execution, int64_t io, int64_t side) {
+             o.retention = {execution, io, side};
+           })
       .def_rw("idle_trim_ms", &SessionOptions::idle_trim_ms)
       .def_rw("plan_cache_capacity", &SessionOptions::plan_cache_capacity)
       .def_rw("fold_budget", &SessionOptions::fold_budget)
@@ -366,6 +393,7 @@ void bind_session(nb::module_& m) {
       .def("metadata", &metadata)
       .def("summary", &summary)
       .def("memory_stats", [](const PythonSession& s) { return dict_of(s.session->memory_statistics()); })
+      .def("memory_report", &memory_report)
       .def("trim", &trim)
       .def("set_memory_limit",
            [](PythonSession& s, int64_t bytes) { check(s.session->set_memory_limit(bytes), During::run); })

@@ -1,5 +1,6 @@
 """Memory from Python: statistics that add up, trim, limits, caps, and requests that cannot be met."""
 import gc
+import re
 
 import numpy as np
 import pytest
@@ -77,11 +78,20 @@ def test_check35_a_limit_that_is_too_small_says_what_would_do():
     session = ft.InferenceSession(NET, options)
     with pytest.raises(ft.RuntimeException, match="limit") as refused:
         session.run(None, rows(10_000))
-    assert "bytes" in str(refused.value)
-    session.run(None, rows(10))
-    check(session.memory_stats())
-    session.set_memory_limit(0)
+    least = int(re.search(r"allow at least .*?\((\d+) bytes\)", str(refused.value))[1])
+    assert "the largest holders" in str(refused.value)
+    with pytest.raises(ft.RuntimeException):
+        session.set_memory_limit(least - 1)
+        session.run(None, rows(10_000))
+    session.set_memory_limit(least)
     session.run(None, rows(10_000))
+    check(session.memory_stats())
+    report = session.memory_report()
+    assert report["least_limit"] == least and report["session"]["limit"] == least
+    assert {h["role"] for h in report["holders"]} <= set(ROLES) and report["holders"][0]["bytes"] > 0
+    assert "heap" in report["outside"] and "least" in report["text"]
+    session.set_memory_limit(0)
+    session.run(None, rows(20_000))
 
 
 @pytest.mark.parametrize(("call", "message"), [

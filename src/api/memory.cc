@@ -4,6 +4,7 @@
 #include "api/rep.h"
 #include "memory/budget.h"
 #include "memory/system.h"
+#include "session/memory_report.h"
 
 namespace forethought::v1 {
 namespace {
@@ -43,6 +44,21 @@ std::shared_ptr<MemorySource> inner_source(std::shared_ptr<Allocator> allocator)
 }
 
 MemoryStats Session::memory_stats() const { return public_stats(rep_->session->memory_statistics()); }
+
+MemoryReport Session::memory_report() const {
+  const ::forethought::MemoryReport r = rep_->session->memory_report();
+  MemoryReport out;
+  out.session = public_stats(r.session);
+  out.process = public_stats(r.process);
+  out.least_limit = r.least;
+  out.unplanned_values = r.unplanned_values;
+  for (const ::forethought::MemoryHolder& h : r.holders)
+    out.holders.push_back({h.value, h.node, ::forethought::name(h.role), h.bytes, h.buffers});
+  out.outside = r.outside;
+  out.text = to_string(r);
+  return out;
+}
+
 int64_t Session::trim(int64_t target) const { return rep_->session->trim(target); }
 Status Session::set_memory_limit(int64_t bytes) const { return public_status(rep_->session->set_memory_limit(bytes)); }
 Status Session::set_retention(const RetentionCaps& caps) const {

@@ -338,6 +338,22 @@ TEST(ApiMemory, LimitsThatCannotBe) {
   EXPECT_TRUE(s.run({{"x", big}}).ok());
 }
 
+TEST(ApiMemory, TheReportNamesHoldersAndALimitThatWorks) {
+  const ft::Session s = load(affine_model());
+  const ft::Value x = ft::Value::tensor(ft::ElementType::f32, Shape{1000, 3}).value();
+  const auto held = s.run({{"x", x}}).value();
+  const ft::MemoryReport report = s.memory_report();
+  ASSERT_FALSE(report.holders.empty());
+  EXPECT_EQ(report.holders[0].value, "y");
+  EXPECT_EQ(report.holders[0].role, "leased");
+  EXPECT_GE(report.holders[0].bytes, 12000);
+  EXPECT_FALSE(report.outside.empty());
+  EXPECT_THAT(report.text, HasSubstr("y"));
+  ASSERT_GT(report.least_limit, 0);
+  ASSERT_TRUE(s.set_memory_limit(report.least_limit).ok());
+  EXPECT_TRUE(s.run({{"x", x}}).ok());
+}
+
 // Counts what it gave, and what came back.
 struct CountingAllocator : ft::Allocator {
   void* allocate(size_t bytes, size_t alignment) override {
