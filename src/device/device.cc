@@ -11,9 +11,11 @@ void DeviceSet::add(std::shared_ptr<DeviceDriver> driver) {
   if (driver && !find(driver->device())) drivers_.push_back(std::move(driver));
 }
 
-DeviceDriver* DeviceSet::find(Device device) const {
+DeviceDriver* DeviceSet::find(Device device) const { return share(device).get(); }
+
+std::shared_ptr<DeviceDriver> DeviceSet::share(Device device) const {
   const auto found = std::ranges::find_if(drivers_, [&](const auto& d) { return d->device() == device; });
-  return found == drivers_.end() ? nullptr : found->get();
+  return found == drivers_.end() ? nullptr : *found;
 }
 
 DeviceDriver* DeviceSet::copier(Device from, Device to) const {

@@ -120,6 +120,7 @@ class DeviceSet {
   std::span<const std::shared_ptr<DeviceDriver>> drivers() const { return drivers_; }
   // Null for the host, and for devices whose memory the host works with as with its own.
   DeviceDriver* find(Device device) const;
+  std::shared_ptr<DeviceDriver> share(Device device) const;
   // The driver that takes the pair, or null.
   DeviceDriver* copier(Device from, Device to) const;
   // Copies and returns when the bytes are there; through the host where nobody takes the pair.

@@ -22,38 +22,40 @@ int32_t index_of(const DeviceSet& devices, Device device) {
   return found == drivers.end() ? -1 : static_cast<int32_t>(found - drivers.begin());
 }
 
-// A block of a device; goes back by itself.
+// A block of a device; goes back by itself, and keeps the device until then.
 class DeviceBlock {
  public:
-  DeviceBlock(DeviceAllocator& allocator, void* data) : allocator_(&allocator), data_(data) {}
-  DeviceBlock(DeviceBlock&& o) noexcept : allocator_(o.allocator_), data_(std::exchange(o.data_, nullptr)) {}
-  ~DeviceBlock() { allocator_->free(data_); }
+  DeviceBlock(std::shared_ptr<DeviceDriver> driver, void* data) : driver_(std::move(driver)), data_(data) {}
+  DeviceBlock(DeviceBlock&&) noexcept = default;  // leaves no driver
+  ~DeviceBlock() {
+    if (driver_) driver_->allocator().free(data_);
+  }
 
  private:
-  DeviceAllocator* allocator_;
+  std::shared_ptr<DeviceDriver> driver_;
   void* data_;
 };
 
 }  // namespace
 
-StatusOr<Tensor> make_on_device(DType dtype, Layout layout, std::span<const int64_t> dims, DeviceDriver& driver,
-                                std::string_view who) {
+StatusOr<Tensor> make_on_device(DType dtype, Layout layout, std::span<const int64_t> dims,
+                                std::shared_ptr<DeviceDriver> driver, std::string_view who) {
   const auto bytes = storage_bytes(dtype, layout, dims);
   if (!bytes || dtype == DType::kString) return invalid(absl::StrCat(std::string(who), " has no size on a device"));
-  ASSIGN_OR_RETURN(void* data, driver.allocator().allocate(std::max<int64_t>(*bytes, 1), who));
+  ASSIGN_OR_RETURN(void* data, driver->allocator().allocate(std::max<int64_t>(*bytes, 1), who));
   Tensor t;
   t.dtype = dtype;
   t.layout = layout;
   t.dims.assign(dims.begin(), dims.end());
-  t.device = driver.device();
+  t.device = driver->device();
   t.data = data;
-  t.owner = hold(DeviceBlock(driver.allocator(), data));
+  t.owner = hold(DeviceBlock(std::move(driver), data));
   return t;
 }
 
-StatusOr<Tensor> copy_to_device(const Tensor& from, DeviceDriver& driver, std::string_view who) {
+StatusOr<Tensor> copy_to_device(const Tensor& from, std::shared_ptr<DeviceDriver> driver, std::string_view who) {
   ASSIGN_OR_RETURN(Tensor to, make_on_device(from.dtype, from.layout, from.dims, driver, who));
-  RETURN_IF_ERROR(driver.copy({from.data, Device{}, to.data, to.device, from.bytes()}));
+  RETURN_IF_ERROR(driver->copy({from.data, Device{}, to.data, to.device, from.bytes()}));
   return to;
 }
 
@@ -115,7 +117,7 @@ StatusOr<DeviceRun> DeviceIo::begin(const std::vector<NodeArg>& input_args, std:
     ASSIGN_OR_RETURN(const int32_t place, place_of(given, output_args[i], "output"));
     if (!given.data) {
       ASSIGN_OR_RETURN(given, make_on_device(given.dtype, given.layout, given.dims,
-                                             *devices_.drivers()[static_cast<size_t>(place)], output_args[i].name));
+                                             devices_.drivers()[static_cast<size_t>(place)], output_args[i].name));
     }
     if (place == output_home_[i]) {
       run.outputs[i] = std::move(given);

@@ -50,11 +50,12 @@ class DeviceIo {
   std::vector<int32_t> input_home_, output_home_;
 };
 
-// Memory of a device, filled with the tensor's bytes. Given back with the last copy of the result.
-StatusOr<Tensor> copy_to_device(const Tensor& from, DeviceDriver& driver, std::string_view who);
+// Memory of a device, filled with the tensor's bytes. Given back with the last copy of the result, which keeps the
+// device.
+StatusOr<Tensor> copy_to_device(const Tensor& from, std::shared_ptr<DeviceDriver> driver, std::string_view who);
 // The same without contents.
-StatusOr<Tensor> make_on_device(DType dtype, Layout layout, std::span<const int64_t> dims, DeviceDriver& driver,
-                                std::string_view who);
+StatusOr<Tensor> make_on_device(DType dtype, Layout layout, std::span<const int64_t> dims,
+                                std::shared_ptr<DeviceDriver> driver, std::string_view who);
 // A tensor of the host with the bytes of one on a device.
 StatusOr<Tensor> copy_to_host(const Tensor& from, const DeviceSet& devices);
 

@@ -230,7 +230,9 @@ TEST_F(Devices, RepeatedRunsTakeNoNewMemoryOnTheDevice) {
 
 // --- Inputs and outputs on the device.
 
-Tensor on_device(SimDevice& d, const Tensor& from) { return copy_to_device(from, d, "a test").value(); }
+Tensor on_device(const std::shared_ptr<SimDevice>& d, const Tensor& from) {
+  return copy_to_device(from, d, "a test").value();
+}
 
 TEST_F(Devices, E17_BoundInputsAndOutputsStayOnTheDevice) {
   auto d = device();
@@ -243,13 +245,13 @@ TEST_F(Devices, E17_BoundInputsAndOutputsStayOnTheDevice) {
   EXPECT_EQ(d->counts().copies, 3);
   EXPECT_EQ(s->input_device(0), d->device());
   EXPECT_EQ(s->output_device(0), d->device());
-  const Tensor dx = on_device(*d, x), dw = on_device(*d, w);
+  const Tensor dx = on_device(d, x), dw = on_device(d, w);
   // Memory of the caller's, and memory that the session makes there.
   Tensor asked;
   asked.dtype = DType::kFloat;
   asked.dims = {4};
   asked.device = d->device();
-  for (Tensor target : {make_on_device(DType::kFloat, {}, Dims{4}, *d, "y").value(), asked}) {
+  for (Tensor target : {make_on_device(DType::kFloat, {}, Dims{4}, d, "y").value(), asked}) {
     const SimDeviceCounts before = d->counts();
     std::vector<Value> in = {dx, dw}, out = {target};
     const Status status = s->run_ordered(in, out);
@@ -285,19 +287,47 @@ TEST_F(Devices, E17_WhatTheHostReadsOrMakesIsCopiedAroundTheRun) {
   const auto want = run_bytes(*cpu, {x, w});
   EXPECT_TRUE(s->input_device(0).is_host()) << "the host reads it too";
   EXPECT_TRUE(s->output_device(0).is_host()) << "the host reads it too";
-  std::vector<Value> in = {on_device(*d, x), on_device(*d, w)};
+  std::vector<Value> in = {on_device(d, x), on_device(d, w)};
   std::vector<Value> out;
-  for (int i = 0; i < 3; ++i) out.emplace_back(make_on_device(DType::kFloat, {}, Dims{4}, *d, "out").value());
+  for (int i = 0; i < 3; ++i) out.emplace_back(make_on_device(DType::kFloat, {}, Dims{4}, d, "out").value());
   const Status status = s->run_ordered(in, out);
   ASSERT_TRUE(status.ok()) << status;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(bytes_of(copy_to_host(out[i].tensor(), s->devices()).value()), want[i]) << i;
+}
+
+TEST_F(Devices, AnOutputOnTheDeviceOutlivesTheSessionAndKeepsTheDevice) {
+  std::vector<Value> out(1);
+  std::weak_ptr<SimDevice> watch;
+  {
+    auto d = sim();
+    watch = d;
+    SimProviderScope provider("SimProvider", d, everything);
+    auto s = session_of("graph(%x: f32[4]) { %y = Neg(%x) return %y }", with_provider("SimProvider", plain()));
+    ASSERT_TRUE(s);
+    Tensor asked;
+    asked.dtype = DType::kFloat;
+    asked.dims = {4};
+    asked.device = d->device();
+    out[0] = asked;
+    const std::vector<Value> in = {ramp({4})};
+    ASSERT_TRUE(s->run_ordered(in, out).ok());
+  }
+  const auto kept = watch.lock();
+  ASSERT_TRUE(kept);
+  DeviceSet set;
+  set.add(kept);
+  const Tensor y = copy_to_host(out[0].tensor(), set).value();
+  EXPECT_EQ(y.as<float>()[0], 1.5f);
+  EXPECT_EQ(kept->allocator().statistics().live_blocks, 1);
+  out.clear();
+  EXPECT_EQ(kept->allocator().statistics().live_blocks, 0);
 }
 
 TEST_F(Devices, ADeviceThatTheSessionDoesNotHaveIsAnError) {
   auto d = device({.index = 5});
   auto s = session_of("graph(%x: f32[4]) { %y = Neg(%x) return %y }", plain());
   ASSERT_TRUE(s);
-  std::vector<Value> in = {on_device(*d, ramp({4}))}, out(1);
+  std::vector<Value> in = {on_device(d, ramp({4}))}, out(1);
   const Status status = s->run_ordered(in, out);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find("input 'x' lies on "), std::string::npos) << status;

@@ -173,10 +173,10 @@ Status Preparer::take_weight(const Graph& g, ValueId v, PreparedGraph* p) {
   if (p->weight_of[v.index] >= 0) return absl::OkStatus();
   read_.insert(g.value(v).constant->data);
   const Tensor& constant = *g.value(v).constant;
-  DeviceDriver* const device = options_.devices ? options_.devices->find(g.value(v).device) : nullptr;
+  const std::shared_ptr<DeviceDriver> device = options_.devices ? options_.devices->share(g.value(v).device) : nullptr;
   Tensor t;
   if (device && !options_.dry) {
-    ASSIGN_OR_RETURN(t, copy_to_device(constant, *device, absl::StrCat("constant ", g.value(v).name)));
+    ASSIGN_OR_RETURN(t, copy_to_device(constant, device, absl::StrCat("constant ", g.value(v).name)));
     totals_->on_devices += t.bytes();
   } else if (device) {
     t = constant;
