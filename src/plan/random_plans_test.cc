@@ -26,7 +26,7 @@ int64_t count(const std::vector<uint8_t>& flags) { return std::count(flags.begin
 
 TEST(RandomPlans, AreSafeAtEveryEffort) {
   int64_t views = 0, overwrites = 0, windows = 0;
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
+  for (uint64_t seed = 0; seed < random_cases(1500); ++seed) {
     const PlanProblem problem = random_problem(options(seed, 4 + static_cast<int>(seed % 60)));
     for (const Effort effort : kEfforts) {
       if (effort == Effort::load && seed % 25 != 0) continue;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "base/hash.h"
@@ -21,6 +22,12 @@ class Random {
  private:
   uint64_t state_;
 };
+
+// How many random cases a test takes: `usual`, or what FORETHOUGHT_RANDOM_GRAPHS asks for if that is more.
+inline uint64_t random_cases(uint64_t usual) {
+  const char* const asked = std::getenv("FORETHOUGHT_RANDOM_GRAPHS");
+  return asked ? std::max(usual, static_cast<uint64_t>(std::strtoull(asked, nullptr, 10))) : usual;
+}
 
 struct RandomProblemOptions {
   uint64_t seed = 0;

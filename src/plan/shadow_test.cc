@@ -139,7 +139,7 @@ class Shadow {
 };
 
 TEST(ShadowMemory, NoStepFindsSpoiltBytesInAnyOrder) {
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed = 0; seed < random_cases(300); ++seed) {
     RandomProblemOptions o;
     o.seed = 10'000 + seed;
     o.steps = 5 + static_cast<int>(seed % 35);
