@@ -67,7 +67,7 @@ Status Lanes::build(const ExecEnvironment& environment) {
   waits_.resize(program_.steps.size());
   missing_ = std::make_unique<std::atomic<int32_t>[]>(program_.steps.size());
   on_recorded_.resize(program_.notifications);
-  on_reached_.resize(program_.notifications);
+  on_reached_.resize(program_.notifications + lanes);  // behind them one for the end of each lane
   signaller_.assign(program_.notifications, -1);
   for (size_t s = 0; s < program_.steps.size(); ++s) {
     const ProgramStep& step = program_.steps[s];
@@ -110,6 +110,7 @@ Status Lanes::run(const std::vector<LaneStep>& ready, const std::atomic<bool>& c
   do {
     crew_.run();
   } while (await_devices());
+  await_ends();
   for (Lane& lane : lanes_) {
     if (!lane.begun) continue;
     if (Status status = lane.driver->drain(); !status.ok()) failed(-1, std::move(status));
@@ -233,6 +234,22 @@ bool Lanes::await_devices() {
     }
   }
   return hand_over_woken();
+}
+
+// Waits until the queues of devices are through, or the run ends: drain() itself hears of no cancel that comes later.
+void Lanes::await_ends() {
+  for (size_t l = 0; l < lanes_.size() && !ending(); ++l) {
+    if (lanes_[l].on_host || lanes_[l].steps.empty()) continue;
+    outstanding_.fetch_add(1, std::memory_order_acq_rel);
+    Status status = lanes_[l].driver->record(program_.notifications + static_cast<int32_t>(l));
+    if (status.ok()) continue;
+    outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+    failed(-1, std::move(status));
+  }
+  if (!devices_) return;
+  std::unique_lock lock(mutex_);
+  while (!ending() && outstanding_.load(std::memory_order_acquire) > 0)
+    changed_.wait_until(lock, std::chrono::system_clock::now() + kCancelPoll);
 }
 
 void Lanes::reached(int32_t notification) {

@@ -70,6 +70,7 @@ class Lanes final : public LaneRun, private Crew::Work {
   Status advance(Lane& lane, int32_t step);
   void count_down(const std::vector<int32_t>& steps, bool in_task);
   bool await_devices();
+  void await_ends();
   bool hand_over_woken();
   void stop_before(int32_t step);
   Status result() const;

@@ -70,9 +70,7 @@ Json as_json(const PreparedGraph& graph, const CompiledProgram& p, const ReportS
   }
   j["lane_choice"] = {{"reason", p.host_lanes.reason},
                       {"expected_ns", p.host_lanes.ns},
-                      {"expected_one_lane_ns", p.host_lanes.one_ns},
-                      {"edges", p.waits.edges},
-                      {"waits", p.waits.waits}};
+                      {"expected_one_lane_ns", p.host_lanes.one_ns}};
   j["kernels"] = Json::array();
   for (size_t s = 0; s < p.steps.size(); ++s)
     if (shown(problem, s, scope)) j["kernels"].push_back(kernel_json(graph, p, s));
