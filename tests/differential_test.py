@@ -86,6 +86,13 @@ def test_random_control_flow(first):
     assert results.count(None) <= BATCH // 20, "onnxruntime refuses too many of the graphs: they are no test"
 
 
+def test_scans_of_batches():
+    results = [differences(seed, random_control.make_batched_scan) for seed in range(30)]
+    assert None not in results
+    found = [d for r in results for d in r]
+    assert not found, "\n".join(found)
+
+
 def test_the_graphs_cover_the_operators():
     counts = collections.Counter(op for seed in range(GRAPHS) for op in random_graphs.make(seed).operators)
     assert len(counts) >= 55 and min(counts.values()) >= 5, counts

@@ -163,6 +163,30 @@ class Maker:
         return [self.node(nodes, "ReduceSum", [whole, self.constant(np.array([0], np.int64))], keepdims=0)]
 
 
+def make_batched_scan(seed: int) -> Made:
+    """A Scan as opset 8 had it: a batch of everything, lengths perhaps, directions."""
+    rng = np.random.default_rng(seed)
+    batch, length, width = (int(rng.integers(1, 4)) for _ in range(3))
+    backwards = int(rng.integers(0, 2))
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "e"], ["t"]), helper.make_node("Mul", ["t", "k"], ["z"]),
+         helper.make_node("Identity", ["t"], ["so"])],
+        "slice", [info("s", F, [width]), info("e", F, [width])], [info("so", F, [width]), info("z", F, [width])])
+    feed = {"s0": np.asarray(rng.integers(-8, 9, (batch, width)) / 4, np.float32),
+            "x": np.asarray(rng.integers(-8, 9, (batch, length, width)) / 4, np.float32), "k": np.float32(.5).reshape(1)}
+    inputs = [info("s0", F, [batch, width]), info("x", F, [batch, length, width]), info("k", F, [1])]
+    if rng.integers(0, 2):
+        feed["lengths"] = rng.integers(1, length + 1, batch)
+        inputs.append(info("lengths", I, [batch]))
+    node = helper.make_node("Scan", ["lengths" if "lengths" in feed else "", "s0", "x"], ["y", "all"], body=body,
+                            num_scan_inputs=1, directions=[backwards])
+    graph = helper.make_graph([node], f"batches_{seed}", inputs,
+                              [info("y", F, [batch, width]), info("all", F, [batch, length, width])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=4)
+    return Made(model.SerializeToString(), feed, ["Scan"])
+
+
 def make(seed: int) -> Made:
     maker = Maker(seed)
     nodes = maker.top = []
