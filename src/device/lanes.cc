@@ -61,6 +61,7 @@ class StreamLane final : public LaneDriver {
   Status record(int32_t notification) override;
   bool can_wait_for(const LaneDriver& from) const override;
   Status wait(int32_t notification, LaneDriver& from) override;
+  void drop() override { stream_->drop_pending(cancelled("the run is ending")); }
   Status drain() override;
 
  private:
@@ -232,7 +233,6 @@ Status StreamLane::wait(int32_t notification, LaneDriver& from) {
 
 Status StreamLane::drain() {
   if (!run_) return absl::OkStatus();
-  if (run_->ending()) stream_->drop_pending(cancelled("the run is ending"));
   tell(first_unsure_ < 0 ? last_given_ : first_unsure_, stream_->wait());
   run_ = nullptr;
   return absl::OkStatus();

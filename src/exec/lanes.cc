@@ -111,6 +111,9 @@ Status Lanes::run(const std::vector<LaneStep>& ready, const std::atomic<bool>& c
     crew_.run();
   } while (await_devices());
   await_ends();
+  if (ending())
+    for (Lane& lane : lanes_)
+      if (lane.begun) lane.driver->drop();
   for (Lane& lane : lanes_) {
     if (!lane.begun) continue;
     if (Status status = lane.driver->drain(); !status.ok()) failed(-1, std::move(status));

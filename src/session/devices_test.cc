@@ -434,22 +434,27 @@ TEST_F(Devices, ARunIsCancelledAtAnyPieceOfWork) {
 }
 
 TEST_F(Devices, ACancelIsHeardWhileTheDeviceStandsStill) {
-  auto d = device();
-  SimProviderScope provider("SimProvider", d, everything);
-  auto s = session_of(kBranches, with_provider("SimProvider", plain()));
-  ASSERT_TRUE(s);
-  const std::vector<Value> in = {ramp({8, 16}), ramp({16, 8})};
-  const auto want = run_bytes(*s, in);
-  d->pause();
-  RunOptions options;
-  std::vector<Value> out(2);
-  Status status;
-  std::thread run([&] { status = s->run_ordered(in, out, options); });
-  options.cancel.cancel();
-  run.join();
-  EXPECT_TRUE(absl::IsCancelled(status)) << status;
-  d->resume();
-  EXPECT_EQ(run_bytes(*s, in), want);
+  for (int lanes : {1, 2}) {
+    auto d = device({.lanes = lanes});
+    SimProviderScope provider("SimProvider", d, everything);
+    auto s = session_of(kBranches, with_provider("SimProvider", plain()));
+    ASSERT_TRUE(s);
+    const std::vector<Value> in = {ramp({8, 16}), ramp({16, 8})};
+    const auto want = run_bytes(*s, in);
+    for (int wait_ms : {0, 20}) {  // the second most likely hears it with all work queued
+      d->pause();
+      RunOptions options;
+      std::vector<Value> out(2);
+      Status status;
+      std::thread run([&] { status = s->run_ordered(in, out, options); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
+      options.cancel.cancel();
+      run.join();
+      EXPECT_TRUE(absl::IsCancelled(status)) << status;
+      d->resume();
+      EXPECT_EQ(run_bytes(*s, in), want);
+    }
+  }
 }
 
 TEST_F(Devices, MemoryThatTheDeviceDoesNotHaveIsAnErrorThatNamesWhoWantsIt) {
