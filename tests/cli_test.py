@@ -218,7 +218,7 @@ def test_plan_tells_the_least_memory_limit_that_works(model):
     shape = ("--shape", "x=2,3,6,6", "--threads", "1")
     text = call("plan", model, *shape, "--memory").stdout
     assert all(f"\n  {name} " in text for name in ("live", "retained", "padding", "mapped", "peak", "weights", "leased"))
-    assert "'w' of node /conv (" in text and "generated code" in text
+    assert "'w' of node /relu (forethought.FusedConv)" in text and "generated code" in text
     least = int(re.search(r"least limit: (\d+) bytes", text)[1])
     call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least)})
     refused = call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least - 4096)}, code=RUN_FAILED)

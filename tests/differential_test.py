@@ -3,6 +3,7 @@ import collections
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -48,7 +49,14 @@ def reference(made):
         return None
 
 
-def differences(seed: int, make=random_graphs.make) -> list[str] | None:
+def slices_never_made(g, w) -> bool:
+    """Stacks of no slices: ONNX does not say how long the dims of a slice are that was never made. onnxruntime gives 0
+    where its own inference does not know them, Forethought what the shapes of the run tell."""
+    return all(isinstance(a, np.ndarray) and a.ndim > 0 and a.shape[0] == 0 for a in (g, w)) and \
+        g.ndim == w.ndim and g.dtype == w.dtype
+
+
+def differences(seed: int, make=random_graphs.make, explained=lambda g, w: False) -> list[str] | None:
     """What differs at which level; None if there is nothing to compare with."""
     made = make(seed)
     want = reference(made)
@@ -65,7 +73,7 @@ def differences(seed: int, make=random_graphs.make) -> list[str] | None:
             found.append(f"seed {seed} {level}: {e}")
             continue
         for i, (g, w) in enumerate(zip(got, want, strict=True)):
-            if why := backend_case.value_difference(g, w):
+            if (why := backend_case.value_difference(g, w)) and not explained(g, w):
                 found.append(f"seed {seed} {level} output {i}: {why} ({' '.join(made.operators)})")
     return found
 
@@ -80,7 +88,7 @@ def test_random_graphs(first):
 
 @pytest.mark.parametrize("first", range(0, CONTROL_GRAPHS, BATCH))
 def test_random_control_flow(first):
-    results = [differences(seed, random_control.make) for seed in range(first, first + BATCH)]
+    results = [differences(seed, random_control.make, slices_never_made) for seed in range(first, first + BATCH)]
     found = [d for r in results if r for d in r]
     assert not found, "\n".join(found)
     assert results.count(None) <= BATCH // 20, "onnxruntime refuses too many of the graphs: they are no test"

@@ -27,7 +27,8 @@ SHORT = {"FLOAT": "f32", "DOUBLE": "f64", "FLOAT16": "f16", "BFLOAT16": "bf16", 
          "UINT8": "u8", "UINT16": "u16", "UINT32": "u32", "UINT64": "u64"}
 PLAIN = set(SHORT.values())  # what kernels take
 SHORT |= {"INT2": "i2", "INT4": "i4", "UINT2": "u2", "UINT4": "u4", "FLOAT4E2M1": "f4e2m1",
-          "FLOAT8E4M3FN": "f8e4m3fn", "FLOAT8E5M2": "f8e5m2"}
+          "FLOAT8E4M3FN": "f8e4m3fn", "FLOAT8E4M3FNUZ": "f8e4m3fnuz", "FLOAT8E5M2": "f8e5m2",
+          "FLOAT8E5M2FNUZ": "f8e5m2fnuz", "FLOAT8E8M0": "f8e8m0"}
 
 
 def operators_of_ours() -> set[str]:

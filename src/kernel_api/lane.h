@@ -53,8 +53,8 @@ class LaneDriver {
   // Queues a wait for a notification of such a lane. Called only after from.record() returned, so queues never wait in
   // a circle.
   virtual Status wait(int32_t notification, LaneDriver& from) = 0;
-  // The run is ending: what was queued and has not begun may be left out. Told to all lanes before one is drained, since
-  // a queue that waits for another ends only with it.
+  // The run is ending: what was queued and has not begun may be left out. Told to all lanes before one is drained,
+  // since a queue that waits for another ends only with it.
   virtual void drop() {}
   // Ends the run, also after an error: returns when nothing that was queued is under way or still to come, so that the
   // memory of the run may go. Failures of steps were told to the run before; this one tells of the queue itself.

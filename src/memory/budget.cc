@@ -176,7 +176,7 @@ void MemoryBudget::release_share(MemoryRole role, int64_t bytes, int64_t padding
 
 Status MemoryBudget::refuse(const MemoryBudget& full, int64_t bytes, std::string_view who) const {
   const MemoryStatistics s = full.statistics();
-  const bool of_process = &full != this;
+  const bool of_process = &full != this || this == process().get();
   const int64_t least = s.mapped > std::numeric_limits<int64_t>::max() - bytes ? bytes : s.mapped + bytes;
   Status status = exhausted(fmt::format(
       "{} needs {} ({} bytes) more, but {} of the {}memory limit of {} are in use: {}; allow at least {} bytes, "

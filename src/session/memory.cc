@@ -112,7 +112,10 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
   }
   // Where sizes come up only while it runs, the plan does not tell it all.
   if (least <= refusal->limit) least = refusal->mapped + refusal->bytes;
-  return too_little(*refusal, report.holders, least);
+  const Status told = too_little(*refusal, report.holders, least);
+  const std::string_view chain(status.message().data(), status.message().size());
+  const size_t innermost = chain.rfind(" › ");
+  return innermost == chain.npos ? told : with_context(told, chain.substr(0, innermost));  // where it happened
 }
 
 MemoryReport Session::report_for(const CompiledProgram* program, std::span<const uint8_t> bound) const {

@@ -68,9 +68,8 @@ Json as_json(const PreparedGraph& graph, const CompiledProgram& p, const ReportS
     value["dtype"] = facts && facts->dtype != DType::kUndefined ? Json(std::string(name(facts->dtype))) : Json();
     value["dims"] = facts && facts->known ? Json(std::vector<int64_t>(facts->dims.begin(), facts->dims.end())) : Json();
   }
-  j["lane_choice"] = {{"reason", p.host_lanes.reason},
-                      {"expected_ns", p.host_lanes.ns},
-                      {"expected_one_lane_ns", p.host_lanes.one_ns}};
+  j["lane_choice"] = {
+      {"reason", p.host_lanes.reason}, {"expected_ns", p.host_lanes.ns}, {"expected_one_lane_ns", p.host_lanes.one_ns}};
   j["kernels"] = Json::array();
   for (size_t s = 0; s < p.steps.size(); ++s)
     if (shown(problem, s, scope)) j["kernels"].push_back(kernel_json(graph, p, s));
