@@ -19,6 +19,7 @@
 #include "session/memory_report.h"
 #include "session/plan_report.h"
 #include "session/session.h"
+#include "threading/runner.h"
 #include "values.h"
 
 namespace nb = nanobind;
@@ -417,6 +418,11 @@ NB_MODULE(_core, m) {
   using namespace forethought::python;
   nb::set_leak_warnings(false);  // arrays that live until the interpreter ends are no leak
   m.attr("version") = FORETHOUGHT_VERSION;
+  // While the interpreter still runs: threads that are in a callback could not come back to it later.
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    const nb::gil_scoped_release release;
+    Runner::close_all();
+  }));
   init_convert(m);
   bind_options(m);
   bind_values(m);

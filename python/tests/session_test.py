@@ -1,5 +1,7 @@
 """Sessions from Python: what onnxruntime's users expect of names, feeds, results and errors."""
 import pathlib
+import subprocess
+import sys
 import threading
 
 import ml_dtypes
@@ -234,6 +236,22 @@ def test_async(add):
     (results, user_data, error), = got
     np.testing.assert_array_equal(results[0], X + X)
     assert (user_data, error) == ("mine", "")
+
+
+def test_the_interpreter_waits_for_callbacks_that_go_on():
+    script = """
+import threading, time, sys
+sys.path[:0] = %r
+from small_models import ADD, X
+import forethought as ft
+started = threading.Event()
+def callback(*_):
+    started.set(); time.sleep(0.2); print("callback ends", flush=True)
+ft.InferenceSession(ADD).run_async(None, {"x": X, "y": X}, callback, None)
+started.wait(); print("script ends", flush=True)
+""" % [str(pathlib.Path(__file__).parent), *sys.path]
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.split("\n")) == (0, ["script ends", "callback ends", ""]), done.stderr
 
 
 def test_the_optimized_model_is_saved_and_loads(tmp_path: pathlib.Path):

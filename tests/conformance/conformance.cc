@@ -83,7 +83,11 @@ int run(const Arguments& a) {
     }
   if (a.write) {
     std::ofstream out(a.expected);
-    out << "# The expected state of every ONNX backend case: pass, or open for what is not there yet.\n";
+    out << "# The expected state of every ONNX backend case, one a line: pass, or open (its operator or type is not "
+           "there "
+           "yet).\n# A case that is pass and fails is a regression; one that is open and passes belongs under pass: "
+           "both "
+           "fail the suite.\n";
     for (const auto& [name, state] : found) out << state << ' ' << name << '\n';
   }
   std::printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);

@@ -132,7 +132,10 @@ Status Builder::call_function(Scope& scope, const wire::Function& function, cons
 Status Builder::missing(Scope& scope, const wire::Node& node, NodeForm form, std::string why) {
   Missing& m = missing_[{operator_name(canonical_domain(node.domain), node.op_type), std::move(why)}];
   const std::string& caller = scope.frame->origin;
-  if (m.count++ == 0) m.first = caller.empty() ? std::string(node.name) : fmt::format("{} (inside a function)", caller);
+  if (m.count++ == 0) {
+    const std::string_view name = !node.name.empty() || node.outputs.empty() ? node.name : node.outputs[0];
+    m.first = caller.empty() ? std::string(name) : fmt::format("{} (inside a function)", caller);
+  }
   for (const ValueId v : form.outputs) {
     const DType dtype = v.valid() ? hinted(*scope.graph, v) : DType::kUndefined;
     if (dtype != DType::kUndefined) scope.graph->value(v).type = ValueType::tensor(dtype);
