@@ -125,7 +125,7 @@ void tell(const AsyncCall& call, AsyncRun run) {
     nb::list results;
     for (const Value& v : run.outputs())
       if (status.ok()) results.append(to_python(v));
-    callback(results, nb::handle(call.user_data.object), nb::str(status.message().data(), status.message().size()));
+    callback(results, nb::handle(call.user_data.object), text({status.message().data(), status.message().size()}));
   } catch (nb::python_error& e) {
     e.restore();
     PyErr_WriteUnraisable(callback.ptr());
@@ -196,12 +196,12 @@ nb::list describe(const std::vector<NodeArg>& args) {
       if (d.is_known()) {
         shape.append(d.value());
       } else if (d.is_symbolic()) {
-        shape.append(nb::str(to_string(d).c_str()));
+        shape.append(text(to_string(d)));
       } else {
         shape.append(nb::none());
       }
     }
-    out.append(nb::make_tuple(a.name, to_string(a.type), shape, a.has_default));
+    out.append(nb::make_tuple(text(a.name), to_string(a.type), shape, a.has_default));
   }
   return out;
 }
@@ -209,16 +209,16 @@ nb::list describe(const std::vector<NodeArg>& args) {
 nb::dict metadata(const PythonSession& self) {
   const ModelInfo& info = self.session->info();
   nb::dict custom, opsets, out;
-  for (const auto& [key, value] : info.metadata) custom[nb::str(key.c_str())] = nb::str(value.c_str());
-  for (const OpsetImport& o : info.opsets) opsets[nb::str(o.domain.c_str())] = o.version;
+  for (const auto& [key, value] : info.metadata) custom[text(key)] = text(value);
+  for (const OpsetImport& o : info.opsets) opsets[text(o.domain)] = o.version;
   out["custom_metadata_map"] = custom;
   out["opsets"] = opsets;
   out["ir_version"] = info.ir_version;
-  out["producer_name"] = info.producer_name;
-  out["producer_version"] = info.producer_version;
-  out["domain"] = info.domain;
-  out["description"] = info.doc_string;
-  out["graph_name"] = info.graph_name;
+  out["producer_name"] = text(info.producer_name);
+  out["producer_version"] = text(info.producer_version);
+  out["domain"] = text(info.domain);
+  out["description"] = text(info.doc_string);
+  out["graph_name"] = text(info.graph_name);
   out["version"] = info.model_version;
   return out;
 }
@@ -259,8 +259,8 @@ nb::dict memory_report(const PythonSession& self) {
   nb::list holders;
   for (const MemoryHolder& h : report.holders) {
     nb::dict d;
-    d["value"] = h.value;
-    d["node"] = h.node;
+    d["value"] = text(h.value);
+    d["node"] = text(h.node);
     d["role"] = name(h.role);
     d["bytes"] = h.bytes;
     d["buffers"] = h.buffers;
@@ -274,7 +274,7 @@ nb::dict memory_report(const PythonSession& self) {
   out["unplanned_values"] = report.unplanned_values;
   out["holders"] = holders;
   out["outside"] = outside;
-  out["text"] = to_string(report);
+  out["text"] = text(to_string(report));
   return out;
 }
 
@@ -299,18 +299,18 @@ nb::dict stages(const PythonSession& self) {
     nb::dict d;
     d["number"] = e.number;
     d["rule"] = e.rule;
-    d["place"] = e.place;
+    d["place"] = text(e.place);
     d["applied"] = e.applied;
-    d["reason"] = e.reason;
+    d["reason"] = text(e.reason);
     journal.append(d);
   }
   for (const NodePlacement& p : report.partition.placements) {
     nb::dict d, refused;
-    for (const auto& [provider, reason] : p.refused) refused[nb::str(provider.c_str())] = nb::str(reason.c_str());
-    d["node"] = p.node;
-    d["operator"] = p.op;
+    for (const auto& [provider, reason] : p.refused) refused[text(provider)] = text(reason);
+    d["node"] = text(p.node);
+    d["operator"] = text(p.op);
     d["provider"] = p.provider;
-    d["reason"] = p.reason;
+    d["reason"] = text(p.reason);
     d["refused"] = refused;
     placements.append(d);
   }
@@ -322,7 +322,7 @@ nb::dict stages(const PythonSession& self) {
 }
 
 // shapes: one list of numbers an input, in the order of the model (those with defaults included); or empty.
-std::string plan(const PythonSession& self, const std::vector<std::vector<int64_t>>& shapes, bool json) {
+nb::object plan(const PythonSession& self, const std::vector<std::vector<int64_t>>& shapes, bool json) {
   std::vector<Dims> dims;
   for (const auto& s : shapes) dims.emplace_back(s.begin(), s.end());
   StatusOr<std::shared_ptr<const CompiledProgram>> compiled;
@@ -332,7 +332,7 @@ std::string plan(const PythonSession& self, const std::vector<std::vector<int64_
   }
   const auto program = check(std::move(compiled), During::run);
   const PreparedGraph& graph = self.session->prepared();
-  return json ? plan_json(graph, *program) : plan_text(graph, *program);
+  return text(json ? plan_json(graph, *program) : plan_text(graph, *program));
 }
 
 // (name, step, depth, begin and end in ns of the steady clock, thread) of the steps that ran since the last call.

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "errors.h"
 #include "tensor/dlpack.h"
@@ -55,6 +56,16 @@ HeldValue import_struct(PyObject* capsule, StatusOr<dlpack::Imported> (*import)(
   return held;
 }
 
+// Two whole numbers, as devices and versions are written.
+std::pair<int64_t, int64_t> pair_of(nb::handle value, const char* what) {
+  const auto item = [&](Py_ssize_t i) { return PyTuple_GET_ITEM(value.ptr(), i); };
+  if (!PyTuple_Check(value.ptr()) || PyTuple_GET_SIZE(value.ptr()) != 2 || !PyIndex_Check(item(0)) ||
+      !PyIndex_Check(item(1))) {
+    raise_builtin(PyExc_TypeError, std::string(what) + " is a tuple of two whole numbers");
+  }
+  return {PyNumber_AsSsize_t(item(0), nullptr), PyNumber_AsSsize_t(item(1), nullptr)};  // clipped, not refused
+}
+
 // The capsule that `source` is or gives; libraries from before versions do not know max_version.
 nb::object capsule_from(nb::handle source) {
   if (PyCapsule_CheckExact(source.ptr())) return nb::borrow(source);
@@ -63,9 +74,9 @@ nb::object capsule_from(nb::handle source) {
                   std::string("from_dlpack wants a DLPack capsule or an object with __dlpack__, not ") +
                       Py_TYPE(source.ptr())->tp_name);
   if (PyObject_HasAttrString(source.ptr(), "__dlpack_device__")) {
-    const nb::tuple device(source.attr("__dlpack_device__")());
-    check(dlpack::check_device({nb::cast<int32_t>(nb::int_(device[0])), nb::cast<int32_t>(nb::int_(device[1]))}),
-          During::run);
+    const auto [type, id] = pair_of(source.attr("__dlpack_device__")(), "what __dlpack_device__ gives");
+    const auto number = [](int64_t n) { return n == static_cast<int32_t>(n) ? static_cast<int32_t>(n) : -1; };
+    check(dlpack::check_device({number(type), number(id)}), During::run);
   }
   nb::object give = source.attr("__dlpack__");
   try {
@@ -92,14 +103,14 @@ Tensor exported_tensor(const HeldValue& self, bool copy) {
 
 nb::object to_dlpack(const HeldValue& self, nb::handle max_version, nb::handle dl_device, nb::handle copy) {
   if (!dl_device.is_none()) {
-    const nb::tuple device(dl_device);
-    if (nb::cast<int32_t>(nb::int_(device[0])) != dlpack::kCpu || nb::cast<int32_t>(nb::int_(device[1])) != 0)
+    if (pair_of(dl_device, "dl_device") != std::pair<int64_t, int64_t>(dlpack::kCpu, 0))
       raise_builtin(PyExc_BufferError, "the tensor is on the CPU, device (1, 0), and goes nowhere else");
   }
-  const bool copied = !copy.is_none() && nb::cast<bool>(copy);
+  if (!copy.is_none() && !PyBool_Check(copy.ptr())) raise_builtin(PyExc_TypeError, "copy is a bool or None");
+  const bool copied = copy.ptr() == Py_True;
   const Tensor tensor = exported_tensor(self, copied);
   const bool read_only = self.read_only && !copied;
-  if (max_version.is_none() || nb::cast<int64_t>(nb::tuple(max_version)[0]) < dlpack::kVersion.major) {
+  if (max_version.is_none() || pair_of(max_version, "max_version").first < dlpack::kVersion.major) {
     if (read_only)
       raise_builtin(
           PyExc_BufferError,

@@ -30,9 +30,13 @@ const char* exception_for(const Status& status, During during) {
 
 }  // namespace
 
+nb::object text(std::string_view bytes) {
+  return nb::steal<nb::object>(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
+}
+
 void raise_named(const char* name, std::string_view message) {
   nb::object type = nb::module_::import_("forethought._errors").attr(name);
-  PyErr_SetObject(type.ptr(), nb::str(message.data(), message.size()).ptr());
+  PyErr_SetObject(type.ptr(), text(message).ptr());
   throw nb::python_error();
 }
 

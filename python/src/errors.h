@@ -9,6 +9,9 @@ namespace forethought::python {
 
 enum class During { load, run };
 
+// A Python string; bytes that are no UTF-8, as names in models may have, become replacement characters.
+nanobind::object text(std::string_view bytes);
+
 // Throws the exception that stands for `status`, which is not ok.
 [[noreturn]] void raise(const Status& status, During during);
 // Throws forethought.<name>(message).

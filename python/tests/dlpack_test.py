@@ -209,3 +209,22 @@ def test_bfloat16_results_leave():
     t = versioned(value.__dlpack__(max_version=(1, 0))).tensor
     assert (t.code, t.bits) == (4, 16)
     assert ctypes.cast(t.data, ctypes.POINTER(ctypes.c_uint16))[0] == 0x3FC0
+
+
+@pytest.mark.parametrize("wrong", [(), (1,), (1, 0, 0), "cpu", ("a", "b"), [1, 0]])
+def test_what_is_no_pair_is_refused(wrong):
+    value = ft.OrtValue.ortvalue_from_numpy(np.ones(3, np.float32))
+    with pytest.raises(TypeError):
+        value.__dlpack__(dl_device=wrong)
+    with pytest.raises(TypeError):
+        value.__dlpack__(max_version=wrong)
+
+    class Foreign:
+        def __dlpack__(self, **_):
+            return value.__dlpack__()
+
+        def __dlpack_device__(self):
+            return wrong
+
+    with pytest.raises(TypeError):
+        ft.OrtValue.from_dlpack(Foreign())

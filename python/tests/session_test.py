@@ -238,6 +238,29 @@ def test_async(add):
     assert (user_data, error) == ("mine", "")
 
 
+def test_a_shape_that_comes_with_a_run_is_checked():
+    bytes_ = model([helper.make_node("Reshape", ["x", "s"], ["y"])],
+                   [("x", TensorProto.FLOAT, ["n"]), ("s", TensorProto.INT64, [1])], [("y", TensorProto.FLOAT, None)])
+    session = ft.InferenceSession(bytes_)
+    x = np.arange(3, dtype=np.float32)
+    for wanted in ([3], [-1], [0]):
+        assert session.run(None, {"x": x, "s": np.array(wanted)})[0].shape == (3,)
+    for wanted in ([5], [-7], [2]):
+        with pytest.raises(ft.InvalidArgument):
+            session.run(None, {"x": x, "s": np.array(wanted)})
+
+
+def test_text_in_models_that_is_no_utf8_hides_nothing():
+    made = ADD.replace(b"Add", b"A\xe9d")
+    with pytest.raises(ft.NotImplemented, match="A\N{REPLACEMENT CHARACTER}d .*no such operator"):
+        ft.InferenceSession(made)
+    named = onnx.load_from_string(ADD)
+    named.producer_name, named.graph.name = "prod_", "graph_"
+    session = ft.InferenceSession(named.SerializeToString().replace(b"prod_", b"pr\xe9d_").replace(b"graph_", b"gr\xe9ph_"))
+    assert session.get_modelmeta().producer_name == "pr\N{REPLACEMENT CHARACTER}d_"
+    assert session.get_modelmeta().graph_name == "gr\N{REPLACEMENT CHARACTER}ph_"
+
+
 def test_the_interpreter_waits_for_callbacks_that_go_on():
     script = """
 import threading, time, sys

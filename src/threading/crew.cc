@@ -45,11 +45,14 @@ void Crew::run() {
     }
     return;
   }
-  pool_.arena_->arena.execute([this] {
+  handover_.fetch_add(1, std::memory_order_release);
+  pool_.arena_->arena.execute([this] {  // on another thread, where all places of the arena are taken
+    static_cast<void>(handover_.load(std::memory_order_acquire));
     shared_.store(true, std::memory_order_relaxed);
     for (const int task : waiting_) add(task);
     waiting_.clear();
     group_->group.wait();
+    handover_.fetch_add(1, std::memory_order_release);
     shared_.store(false, std::memory_order_relaxed);
   });
   static_cast<void>(handover_.load(std::memory_order_acquire));

@@ -57,7 +57,8 @@ StatusOr<SymShape> Reshape::target(const SymShape& in, const SymValue& wanted) c
     if (total.is_known() && product.is_known() && !(left * product == total.value()))
       return invalid(absl::StrCat("cannot reshape ", to_string(in), ": its ", total.value(),
                                   " elements are no multiple of ", to_string(product)));
-    out.dims[open] = left;
+    // A dim that the contents give is theirs to say, even where only one number would do: a wrong one is an error.
+    if (open == minus_one) out.dims[open] = left;
   } else if (unknown == 0 && total.is_known() && out.is_known() && !(product == total.value())) {
     return invalid(
         absl::StrCat("cannot reshape ", to_string(in), " to ", to_string(out), ": the numbers of elements differ"));
@@ -75,7 +76,6 @@ Status Reshape::infer(InferCtx& c) const {
     ASSIGN_OR_RETURN(out, target(c.shape(0), *wanted));
   } else if (const auto rank = movement::length_of(c, 1); rank && *rank <= static_cast<int64_t>(kMaxPropagated)) {
     out = SymShape(true, absl::InlinedVector<Dim, 6>(static_cast<size_t>(*rank)));
-    if (*rank == 1) out.dims[0] = c.shape(0).elements();
     if (*rank == 0) out.dims.clear();
   }
   movement::keep_value(c);
