@@ -7,6 +7,7 @@ import pytest
 
 PREPARE = """
     import os, signal, sys, threading, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts the tests may have it ignored
     sys.path.insert(0, TESTS)
     import numpy as np
     from onnx import TensorProto, helper
