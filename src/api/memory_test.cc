@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "api/calls_testing.h"
 #include "api/models_testing.h"
 #include "forethought/forethought.h"
 
@@ -17,25 +18,15 @@ namespace ft = forethought;
 namespace {
 
 using forethought_testing::affine_model;
+using forethought_testing::floats;
+using forethought_testing::load;
+using forethought_testing::read;
 using forethought_testing::state_model;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Shape = std::vector<int64_t>;
 const Shape kThree = {3};
-
-ft::Session load(const std::string& model, const ft::SessionOptions& options = {}) {
-  return ft::Session::load_bytes(std::as_bytes(std::span(model)), options).value();
-}
-
-ft::Value floats(const std::vector<float>& v, const Shape& shape) {
-  return ft::Value::copy_of<float>(v, shape).value();
-}
-
-std::vector<float> read(const ft::Value& v) {
-  const auto span = v.elements<float>().value();
-  return {span.begin(), span.end()};
-}
 
 TEST(ApiMemory, ALeaseMovesAndIsGivenBackOnce) {
   ft::Lease lease;

@@ -220,23 +220,6 @@ TEST(BadRuns, AMemoryLimitNamesWhoNeedsHowMuch) {
   }
 }
 
-// Sets the flag after so many steps.
-class CancelAfter final : public StepSink {
- public:
-  CancelAfter(int steps, CancelFlag flag) : left_(steps), flag_(std::move(flag)) {
-    if (left_ == 0) flag_.cancel();
-  }
-  void on_step(const StepEvent&) override {
-    ++seen;
-    if (--left_ == 0) flag_.cancel();
-  }
-  int seen = 0;
-
- private:
-  int left_;
-  CancelFlag flag_;
-};
-
 TEST(BadRuns, CancelAfterEveryStep) {
   const char* text = R"(graph(%x: f32[N], %m: i64[]) {
     %a = Neg(%x)

@@ -178,19 +178,6 @@ TEST(GuardedRuns, EachRequestOfALoadFailsOnce) {
 }
 
 TEST(GuardedRuns, ACancelledRunLeavesNothingLive) {
-  class CancelAfter final : public StepSink {
-   public:
-    CancelAfter(int steps, CancelFlag flag) : left_(steps), flag_(std::move(flag)) {}
-    void on_step(const StepEvent&) override {
-      ++seen;
-      if (--left_ == 0) flag_.cancel();
-    }
-    int seen = 0;
-
-   private:
-    int left_;
-    CancelFlag flag_;
-  };
   for (const Net& net : nets()) {
     SCOPED_TRACE(net.name);
     auto session = session_of(net.text);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/profile.h"
 #include "session/session.h"
 
 namespace forethought {
@@ -26,6 +27,23 @@ std::vector<Value> run_everywhere(const SessionMaker& make, const std::vector<Va
 // Every level, planned and not, on 1 and 2 threads, with plans validated: what run_everywhere goes through.
 std::vector<SessionOptions> every_option();
 std::string to_string(const SessionOptions& options);
+
+// Sets the flag after so many steps.
+class CancelAfter final : public StepSink {
+ public:
+  CancelAfter(int steps, CancelFlag flag) : left_(steps), flag_(std::move(flag)) {
+    if (left_ == 0) flag_.cancel();
+  }
+  void on_step(const StepEvent&) override {
+    ++seen;
+    if (--left_ == 0) flag_.cancel();
+  }
+  int seen = 0;
+
+ private:
+  int left_;
+  CancelFlag flag_;
+};
 
 std::vector<float> floats(const Value& v);
 std::vector<int64_t> int64s(const Value& v);

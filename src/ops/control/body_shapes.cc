@@ -87,4 +87,10 @@ Status set_stacked(InferCtx& c, int out, const InferOutput& slice, const Dim& tr
   return absl::OkStatus();
 }
 
+Dims slice_never_made(const GraphValue& value) {
+  Dims dims;
+  for (const Dim& d : (value.declared ? *value.declared : value.shape).dims) dims.push_back(d.known().value_or(0));
+  return dims;
+}
+
 }  // namespace forethought

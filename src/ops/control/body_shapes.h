@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "graph/graph.h"
 #include "graph/infer.h"
 
 namespace forethought {
@@ -25,5 +26,8 @@ void set_state(InferCtx& c, int s, const StateFacts& states, const InferOutput& 
 
 // Says of output `out` of the node what slices like `slice` give when `trips` of them are stacked along `axis`.
 Status set_stacked(InferCtx& c, int out, const InferOutput& slice, const Dim& trips, int64_t axis);
+
+// The dims of a slice that no trip made: as output `value` of the body declares them, 0 where it does not say.
+Dims slice_never_made(const GraphValue& value);
 
 }  // namespace forethought

@@ -158,13 +158,8 @@ struct Loop {
     form.trip_dims = one_or_none(0);
     form.cond_dims = one_or_none(1);
     form.keeps_cond = keeps_condition(body);
-    for (int k = 0; k < form.scans; ++k) {
-      const GraphValue& v = body.value(body.outputs()[1 + form.states + k]);
-      const SymShape& s = v.declared ? *v.declared : v.shape;
-      Dims dims;
-      for (const Dim& d : s.dims) dims.push_back(d.known().value_or(0));
-      form.empty_scan.push_back(std::move(dims));
-    }
+    for (int k = 0; k < form.scans; ++k)
+      form.empty_scan.push_back(slice_never_made(body.value(body.outputs()[1 + form.states + k])));
     return absl::OkStatus();
   }
 

@@ -196,13 +196,8 @@ struct Scan {
     RETURN_IF_ERROR(axes(scan_output_axes, form.outputs, "scan_output_axes", &form.output_axes));
     RETURN_IF_ERROR(ways(scan_input_directions, form.inputs, "scan_input_directions", &form.input_backwards));
     RETURN_IF_ERROR(ways(scan_output_directions, form.outputs, "scan_output_directions", &form.output_backwards));
-    for (int k = 0; k < form.outputs; ++k) {
-      const GraphValue& v = body.value(body.outputs()[form.states + k]);
-      const SymShape& s = v.declared ? *v.declared : v.shape;
-      Dims dims;
-      for (const Dim& d : s.dims) dims.push_back(d.known().value_or(0));
-      form.empty.push_back(std::move(dims));
-    }
+    for (int k = 0; k < form.outputs; ++k)
+      form.empty.push_back(slice_never_made(body.value(body.outputs()[form.states + k])));
     return absl::OkStatus();
   }
 

@@ -1,8 +1,6 @@
 // OptionalGetElement: what an optional holds; a tensor or sequence that is no optional as it is.
-#include <algorithm>
-#include <cstring>
-
 #include "ops/movement/moves.h"
+#include "ops/sequence/hand_out.h"
 
 namespace forethought {
 
@@ -36,15 +34,7 @@ struct OptionalGetElement {
     const Value* held = c.in(0).object;
     if (!held || held->is_none())
       return invalid("the optional holds nothing; ask OptionalHasElement first, or give the input");
-    if (!held->is_tensor() || held->tensor().owner) return c.host->set_output(0, *held);
-    const Tensor& t = held->tensor();  // lent by the caller of the run, so its bytes cannot be handed on
-    ASSIGN_OR_RETURN(void* to, c.host->output(0, t.dims));
-    if (t.dtype == DType::kString) {
-      std::copy_n(t.as<std::string>(), t.elements(), static_cast<std::string*>(to));
-    } else if (t.bytes() > 0) {
-      std::memcpy(to, t.data, static_cast<size_t>(t.bytes()));
-    }
-    return absl::OkStatus();
+    return hand_out(c, *held);
   }
 };
 DEFINE_OP(OptionalGetElement)

@@ -1,7 +1,6 @@
 // SequenceAt: one tensor of a sequence. Its bytes are shared with the sequence, not copied.
-#include <cstring>
-
 #include "ops/op.h"
+#include "ops/sequence/hand_out.h"
 #include "ops/sequence/position.h"
 
 namespace forethought {
@@ -31,16 +30,7 @@ struct SequenceAt {
     ASSIGN_OR_RETURN(const Sequence* from, read_sequence(c.in(0)));
     const int64_t size = static_cast<int64_t>(from->items.size());
     ASSIGN_OR_RETURN(const size_t at, read_position(c.in(1), size, size));
-    const Value& item = from->items[at];
-    if (!item.is_tensor() || item.tensor().owner) return c.host->set_output(0, item);
-    const Tensor& t = item.tensor();  // lent by the caller of the run, so its bytes cannot be handed on
-    ASSIGN_OR_RETURN(void* to, c.host->output(0, t.dims));
-    if (t.dtype == DType::kString) {
-      std::copy_n(t.as<std::string>(), t.elements(), static_cast<std::string*>(to));
-    } else if (t.bytes() > 0) {
-      std::memcpy(to, t.data, static_cast<size_t>(t.bytes()));
-    }
-    return absl::OkStatus();
+    return hand_out(c, from->items[at]);
   }
 };
 DEFINE_OP(SequenceAt)
