@@ -223,7 +223,17 @@ def test_plan_tells_the_least_memory_limit_that_works(model):
     call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least)})
     refused = call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least - 4096)}, code=RUN_FAILED)
     assert f"({least} bytes)" in refused.stderr and "of node" in refused.stderr
-    assert "no size of memory" in call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": "much"}, code=BAD_INPUT).stderr
+    assert "no size of memory" in call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": "much"}, code=USAGE).stderr
+
+
+def test_plan_is_for_the_bound_where_nothing_else_is_said(model):
+    largest = plan_json(model, "--max-dim", "N=3")
+    assert {v["name"]: v.get("dims") for v in largest["values"]}["x"] == [3, 3, 6, 6]
+    assert largest["peak"] == plan_json(model, "--dim", "N=3")["peak"]
+    smaller = plan_json(model, "--max-dim", "N=3", "--shape", "x=2,3,6,6")
+    assert {v["name"]: v.get("dims") for v in smaller["values"]}["x"] == [2, 3, 6, 6]
+    least = int(re.search(r"least limit: (\d+) bytes", call("plan", model, "--max-dim", "N=3", "--memory").stdout)[1])
+    call("run", model, "--max-dim", "N=3", "--shape", "x=3,3,6,6", "--memory-limit", least)
 
 
 def test_plan_of_one_value_and_one_node(model):
@@ -258,6 +268,22 @@ def test_stages_tell_times_counts_claims_and_rewrites(model):
     assert any(e["rule"] == "fold_constants" and e["applied"] for e in report["journal"])
     text = call("stages", model, "--journal", "--claims").stdout
     assert "applied" in text and "CPUExecutionProvider" in text
+
+
+def test_stages_tell_how_many_lanes_and_why(model):
+    def lanes(*argv):
+        text = next(line for line in call("stages", model, *argv).stdout.splitlines() if line.startswith("lanes: "))
+        told = json.loads(call("stages", model, "--json", *argv).stdout)["lanes"]
+        assert told["reason"] in text
+        return told
+    assert lanes()["count"] == 0 and "--shape or --dim" in lanes()["reason"]
+    for size in (("--dim", "N=2"), ("--shape", "x=2,3,6,6"), ("--max-dim", "N=2")):
+        assert lanes(*size, "--threads", 1) == {"count": 1, "reason": "the pool has one thread"}
+    assert lanes("--dim", "N=2", "--lanes", 2) == {"count": 1, "reason": "no branches that could run side by side"}
+
+
+def test_numbers_for_symbols_that_are_not_there_are_warned_of(model):
+    assert "no input has a dim 'Q'" in call("run", model, "--dim", "N=1", "--dim", "Q=2").stderr
 
 
 def test_a_rewrite_limit_bisects(model):
@@ -328,7 +354,15 @@ WRONG_USE = [
     (["run", "{model}", "--shape", "x=1,3,6,6", "--input", "x=file"], "comes from a file"),
     (["run", "{model}", "--shape", "x=99999999999999999999"], "is no size"),
     (["run", "{model}"], "--shape x="), (["run", "{model}", "--dim", "N"], "SYMBOL="),
-    (["run", "{model}", "--dim", "N=some"], "'some'"), (["run", "{model}", "--input", "x"], "NAME="),
+    (["run", "{model}", "--dim", "N=some"], "'some'"), (["run", "{model}", "--dim", "N=1", "--dim", "N=2"], "'N' twice"),
+    (["run", "{model}", "--max-dim", "N=1", "--max-dim", "N=2"], "'N' twice"),
+    (["run", "{model}", "--max-dim", "N=8", "--dim", "N=2"], "give one of the two"),
+    (["run", "{model}", "--max-dim", "Q=8"], "no input has a dim 'Q'"), (["run", "{model}", "--max-dim", "N=0"], "at least 1"),
+    (["run", "{model}", "--max-dim", "N=2", "--shape", "x=3,3,6,6"], "N at most 2"),
+    (["run", "{model}", "--shape", "x=1,3,7,6"], "declares input 'x' as [N,3,6,6]; give 4 dims"),
+    (["run", "{model}", "--shape", "x=1,3"], "--shape x=1,3: the model declares input 'x'"),
+    (["stages", "{model}", "--shape", "x=1,3"], "--shape x=1,3: the model declares input 'x'"),
+    (["plan", "{model}", "--shape", "x=1,2,6,6"], "--shape x=1,2,6,6: the model declares input 'x'"), (["run", "{model}", "--input", "x"], "NAME="),
     (["run", "{model}", "--input", "z=file"], "'z'"), (["run", "{model}", "--seed", "-3"], "--seed"),
     (["run", "{model}", "--provider", "Abacus"], "CPUExecutionProvider"),
     (["run", "{model}", "--without", "nonsense"], "fold_constants"),
@@ -353,12 +387,26 @@ def test_wrong_use(model, argv, piece):
     assert piece in done.stderr + done.stdout
 
 
+@pytest.mark.parametrize("variable, value", [("LANES", "two"), ("THREADS", "-1"), ("PLAN", "fast"), ("LOG", "loud"),
+                                             ("ISA", "sse"), ("VALIDATE", "maybe")])
+@pytest.mark.parametrize("command", ["run", "plan", "stages", "bench"])
+def test_nonsense_in_the_environment_is_wrong_use(model, command, variable, value):
+    done = call(command, model, "--dim", "N=1", env={f"FORETHOUGHT_{variable}": value}, code=USAGE)
+    assert f"FORETHOUGHT_{variable} is '{value}'; set it to " in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_one_symbol_is_one_number(tmp_path):
+    path = save(tmp_path / "m.onnx", [helper.make_node("Add", ["a", "b"], ["y"])], [f32("a", ["N"]), f32("b", ["N"])],
+                [f32("y", ["N"])])
+    refused = call("plan", path, "--shape", "a=2", "--shape", "b=3", code=USAGE).stderr
+    assert "input 'b' wants [N]; what came has 3 for N, which input 'a' sets to 2" in refused
+
+
 WRONG_FILES = [
     (["run", "absent.onnx"], "absent.onnx"), (["info", "."], "no regular file"), (["stages", "absent.txt"], "absent.txt"),
     (["check", "absent"], "no folder"), (["check", "{empty}"], "no case"), (["run", "/dev/null"], "no regular file"),
     (["run", "{model}", "--input", "x=absent.npy"], "absent.npy"),
     (["run", "{model}", "--input", "x={model}"], "net.onnx"),
-    (["run", "{model}", "--shape", "x=1,3,7,6"], "[1,3,7,6]"), (["run", "{model}", "--shape", "x=1,3"], "[1,3]"),
     (["run", "{model}", "--dim", "N=1", "--output-dir", "/dev/null/x"], "/dev/null/x"),
     (["dump", "{model}", "--onnx", "/dev/null/x.onnx"], "/dev/null/x.onnx"),
     (["plan", "{model}", "--dim", "N=1", "--html", "/dev/null/x.html"], "/dev/null/x.html"),

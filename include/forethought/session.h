@@ -22,7 +22,7 @@ enum class OptimizationLevel : int { disabled = 0, basic = 1, extended = 2, all 
 
 struct SessionOptions {
   OptimizationLevel level = OptimizationLevel::all;
-  int threads = 0;                     // of a run, the caller's included; 0: one for each core the process may use
+  int threads = 0;                     // of a run, the caller's included, at most 1024; 0: one for each core allowed
   bool pack_memory = true;             // false: a buffer of its own for each value, to compare
   std::vector<std::string> providers;  // in order of priority; the CPU always takes the rest
   bool allow_fallback = false;         // a provider that cannot load is a warning instead of an error
@@ -30,7 +30,7 @@ struct SessionOptions {
   RetentionCaps retention;             // what its arenas keep between runs
   int idle_trim_ms = 0;                // after so long without a run, all that is kept goes back; 0: never
   std::shared_ptr<Allocator> execution_allocator, io_allocator;  // of plans, of outputs; null: the system's
-  int plan_cache = 32;                                           // plans that are kept for input shapes seen before
+  int plan_cache = 32;                                           // plans kept for input shapes seen before, at least 1
   std::map<std::string, int64_t> dimensions;                     // numbers for symbolic dims
   // Upper bounds of symbolic dims: if every dim of the inputs has a number or a bound, all smaller shapes run in the
   // memory of one plan, made at load. A larger one is an error.
@@ -112,7 +112,8 @@ class FORETHOUGHT_EXPORT Session {
   Status set_memory_limit(int64_t bytes) const;
   Status set_retention(const RetentionCaps& caps) const;
 
-  // Runs once and gives the named outputs, or all in the model's order. Inputs are borrowed for the call.
+  // Runs once and gives the named outputs, or all in the model's order; one that is named twice comes twice, each time
+  // with memory of its own. Inputs are borrowed for the call.
   Result<std::vector<Value>> run(std::span<const NamedValue> inputs, std::span<const std::string_view> outputs = {},
                                  const Cancel* cancel = nullptr) const;
   Result<std::vector<Value>> run(std::initializer_list<NamedValue> inputs) const {
@@ -149,7 +150,8 @@ class FORETHOUGHT_EXPORT PreparedRun {
   Status bind_output(std::string_view name, const Value& value);
   // From the next run on, each run's `input` is what the run before gave as `output`, with no copy: a state that turns.
   // The first run takes what is bound to the input. If the output is bound, the two change places between runs, so both
-  // must be memory that may be written; else the memory of a state that was read goes back before the run after.
+  // must be bound, to memory that may be written; else the memory of a state that was read goes back before the run
+  // after. What is bound to either after a run is what the next run uses.
   Status donate(std::string_view output, std::string_view input);
   Status run(const Cancel* cancel = nullptr);
   // What the last run gave, by the position or name of the output; absent before the first run.

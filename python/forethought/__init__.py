@@ -10,10 +10,11 @@ from forethought._errors import (DeviceReset, EngineError, EPFail, Fail, Foretho
                                  ModelRequiresCompilation, NoModel, NoSuchFile, NotFound, NotImplemented,  # noqa: A004
                                  RuntimeException)
 from forethought._memory import MemoryStats
+from forethought._numbers import whole as _whole
 from forethought._options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
 from forethought._plan import MemoryPlan
 from forethought._session import InferenceSession, ModelMetadata, NodeArg, get_available_providers
-from forethought._values import IOBinding, OrtDevice, OrtValue, SessionIOBinding
+from forethought._values import IOBinding, OrtDevice, OrtValue, OrtValueVector, SessionIOBinding
 
 __version__ = _core.version
 
@@ -45,26 +46,25 @@ def memory_stats() -> MemoryStats:
 
 def set_memory_limit(limit: int) -> None:
     """Bytes that all sessions of the process together may take; 0: no limit. Ours."""
-    _core.set_memory_limit(limit)
+    _core.set_memory_limit(_whole(limit, "the memory limit"))
 
 
 def set_default_logger_severity(severity: int) -> None:
     """Which messages the process logs: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
-    if severity not in range(5):
-        raise RuntimeError(f"the severity is 0 (verbose) to 4 (fatal), not {severity}")
-    _core.set_log_severity(severity)
+    number = _whole(severity, "the severity")
+    if number not in range(5):
+        raise RuntimeError(f"the severity is 0 (verbose) to 4 (fatal), not {number}")
+    _core.set_log_severity(number)
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
     """Kept for compatibility: messages have severities only."""
-    if not isinstance(verbosity, int):
-        raise TypeError(f"the verbosity is a number, not {type(verbosity).__name__}")
+    _whole(verbosity, "the verbosity")
 
 
 def set_seed(seed: int) -> None:
     """Kept for compatibility: no operator of this version draws random numbers."""
-    if not isinstance(seed, int):
-        raise TypeError(f"the seed is a number, not {type(seed).__name__}")
+    _whole(seed, "the seed")
 
 
 def enable_telemetry_events() -> None:

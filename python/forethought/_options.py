@@ -3,6 +3,8 @@ import enum
 import os
 
 from forethought import _core
+from forethought._errors import InvalidArgument
+from forethought._numbers import whole
 
 
 class GraphOptimizationLevel(enum.IntEnum):
@@ -31,19 +33,26 @@ class ExecutionOrder(enum.IntEnum):
 
 
 def _typed(name: str, kind: type, default, doc: str) -> property:
-    """A property that takes only values of `kind`."""
+    """A property that takes only values of `kind`; for int, whatever is a whole number."""
     slot = "_" + name
 
     def read(self):
         return getattr(self, slot, default)
 
     def write(self, value):
-        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        if not fits:
+        if kind is int:
+            setattr(self, slot, whole(value, f"{type(self).__name__}.{name}"))
+            return
+        if not isinstance(value, kind):
             raise TypeError(f"{type(self).__name__}.{name} wants {kind.__name__}, not {type(value).__name__}")
         setattr(self, slot, value)
 
     return property(read, write, doc=doc)
+
+
+def _int32(value: int) -> int:
+    """The nearest number that a C int holds: what lies beyond is refused as that is, or as good as it."""
+    return max(-2**31, min(value, 2**31 - 1))
 
 
 class _ConfigEntries:
@@ -89,7 +98,7 @@ class SessionOptions(_ConfigEntries):
     retain_io = _typed("retain_io", int, -1, "Ours: the same of buffers of outputs.")
     retain_side = _typed("retain_side", int, -1, "Ours: the same of buffers whose size only a run tells.")
     idle_trim_ms = _typed("idle_trim_ms", int, 0, "Ours: after so long without a run all that is kept goes back; 0: never.")
-    plan_cache_capacity = _typed("plan_cache_capacity", int, 32, "Ours: plans kept for input shapes seen before.")
+    plan_cache_capacity = _typed("plan_cache_capacity", int, 32, "Ours: plans kept for input shapes seen before, at least 1.")
 
     def __init__(self):
         super().__init__()
@@ -105,7 +114,7 @@ class SessionOptions(_ConfigEntries):
 
     @optimized_model_filepath.setter
     def optimized_model_filepath(self, path) -> None:
-        self._optimized_model_filepath = os.fspath(path)
+        self._optimized_model_filepath = os.fsdecode(path)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Sets an entry; the session keeps and shows them."""
@@ -117,15 +126,15 @@ class SessionOptions(_ConfigEntries):
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
         """Binds the symbolic dimension `name` to a number."""
-        if not isinstance(name, str) or not isinstance(value, int):
+        if not isinstance(name, str):
             raise TypeError("a free dimension is a name and a number")
-        self._free_dimensions[name] = value
+        self._free_dimensions[name] = whole(value, f"the free dimension '{name}'")
 
     def add_max_dimension(self, name: str, value: int) -> None:
         """Ours: bounds the symbolic dimension `name`; all shapes within bounds run in the memory of one plan."""
-        if not isinstance(name, str) or not isinstance(value, int):
+        if not isinstance(name, str):
             raise TypeError("a bound is the name of a dimension and a number")
-        self._max_dimensions[name] = value
+        self._max_dimensions[name] = whole(value, f"the bound of dimension '{name}'")
 
     def add_provider(self, name: str, options: dict[str, str]) -> None:
         """Adds an execution provider, in order of priority."""
@@ -140,16 +149,18 @@ class SessionOptions(_ConfigEntries):
         level = int(self.graph_optimization_level)
         o.optimization_level = 99 if level == GraphOptimizationLevel.ORT_ENABLE_LAYOUT else level
         o.plan_packed = self.enable_mem_pattern and self.enable_mem_reuse
-        o.intra_op_threads = max(0, self.intra_op_num_threads)
+        if self.inter_op_num_threads < 0:
+            raise InvalidArgument(f"inter_op_num_threads is {self.inter_op_num_threads}; it is at least 0")
+        o.intra_op_threads = _int32(self.intra_op_num_threads)
         o.allow_fallback = allow_fallback
         o.memory_limit = self.memory_limit
         o.set_retention(self.retain_execution, self.retain_io, self.retain_side)
-        o.idle_trim_ms = self.idle_trim_ms
-        o.plan_cache_capacity = self.plan_cache_capacity
+        o.idle_trim_ms = _int32(self.idle_trim_ms)
+        o.plan_cache_capacity = _int32(self.plan_cache_capacity)
         o.free_dimensions = self._free_dimensions
         o.max_dimensions = self._max_dimensions
-        o.optimized_model_path = self._optimized_model_filepath
-        o.external_data_folder = self._config.get("session.model_external_initializers_file_folder_path", "")
+        external_data = self._config.get("session.model_external_initializers_file_folder_path", "")
+        o.set_paths(os.fsencode(self._optimized_model_filepath), os.fsencode(external_data))
         o.profiling = self.enable_profiling
         o.config = self._config
         for name, options in providers or self._providers:

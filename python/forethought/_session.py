@@ -9,9 +9,10 @@ import warnings
 from forethought import _core
 from forethought._errors import InvalidArgument
 from forethought._memory import MemoryStats
+from forethought._numbers import whole, whole_list
 from forethought._options import RunOptions, SessionOptions
 from forethought._plan import MemoryPlan
-from forethought._values import IOBinding, OrtValue
+from forethought._values import IOBinding, OrtValue, _check_device, _element_type, _held_by
 
 _PROVIDERS = ["CPUExecutionProvider"]
 
@@ -30,7 +31,7 @@ class NodeArg:
         self.name, self.type, self.shape = name, type, shape
 
     def __repr__(self) -> str:
-        return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
+        return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
 
 
 class ModelMetadata:
@@ -96,16 +97,25 @@ class InferenceSession:
             raise TypeError(f"InferenceSession has no argument {', '.join(map(repr, sorted(unknown)))}")
         if not isinstance(path_or_bytes, (str, os.PathLike, bytes, bytearray, memoryview)):
             raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        if sess_options is not None and not isinstance(sess_options, SessionOptions):
+            raise TypeError(f"sess_options wants SessionOptions, not {type(sess_options).__name__}")
         self._start_ns = time.monotonic_ns()
         self._sess_options = SessionOptions() if sess_options is None else copy.deepcopy(sess_options)
+        self._source = path_or_bytes
+        self._allow_fallback = bool(kwargs.get("allow_fallback", False))
+        self._disabled = list(kwargs.get("disabled_optimizers") or [])
+        self._load(providers, provider_options)
+
+    def _load(self, providers, provider_options) -> None:
         pairs = _normalize_providers(providers, provider_options)
-        options = self._sess_options._core_options(pairs, bool(kwargs.get("allow_fallback", False)))
-        options.disabled_rewrites = list(kwargs.get("disabled_optimizers") or [])
-        if isinstance(path_or_bytes, (str, os.PathLike)):
-            self._core = _core.load_path(os.fspath(path_or_bytes), options)
-            self._title = os.path.basename(os.fspath(path_or_bytes))
+        options = self._sess_options._core_options(pairs, self._allow_fallback)
+        options.disabled_rewrites = self._disabled
+        if isinstance(self._source, (str, os.PathLike)):
+            path = os.fsdecode(self._source)
+            self._core = _core.load_path(os.fsencode(path), options)
+            self._title = os.path.basename(path)
         else:
-            self._core = _core.load_bytes(bytes(path_or_bytes), options)
+            self._core = _core.load_bytes(bytes(self._source), options)
             self._title = self._core.metadata()["graph_name"] or "model"
         self._provider_options = {name: dict(pairs).get(name, {}) for name in self._core.providers()}
         args = self._core.inputs()
@@ -144,13 +154,33 @@ class InferenceSession:
         """The options of each provider."""
         return self._provider_options
 
+    def set_providers(self, providers=None, provider_options=None) -> None:
+        """Loads the model anew, with these execution providers. Not while runs go on."""
+        self._load(providers, provider_options)
+
+    def disable_fallback(self) -> None:
+        """Kept for compatibility: a run that fails says so, and is not tried elsewhere."""
+
+    def enable_fallback(self) -> None:
+        """Kept for compatibility, as disable_fallback."""
+
     # --- running
 
     def _check_feed(self, input_feed) -> None:
+        if not isinstance(input_feed, collections.abc.Mapping):
+            raise TypeError(f"the feed is a dict from names to values, not {type(input_feed).__name__}")
         missing = self._required - input_feed.keys()
         if missing:
             names = [a.name for a in self._inputs if a.name in missing]
             raise ValueError(f"Required inputs ({names}) are missing from input feed ({list(input_feed)}).")
+
+    def _names(self, output_names):
+        """The names of the outputs that are asked for; none: all of them."""
+        if output_names is None:
+            return ()
+        if isinstance(output_names, (str, bytes)):
+            raise TypeError(f"the names of outputs are a list of str, not one {type(output_names).__name__}: {output_names!r}")
+        return list(output_names)
 
     def _cancel(self, run_options):
         if run_options is None:
@@ -162,18 +192,39 @@ class InferenceSession:
     def run(self, output_names, input_feed, run_options=None) -> list:
         """Runs once: {name: array} in, the named outputs (all, if no names are given) out.
 
-        Contiguous arrays of the right type are read where they are. A result is an array over memory of the runtime,
-        which the array keeps; or a list for a sequence, an array of str for strings, None for an absent optional.
+        Contiguous arrays of the right type are read where they are; others are copied into memory of the session. A result
+        is an array over memory of the runtime, which the array keeps; or a list for a sequence, an array of str for
+        strings, None for an absent optional. A name that is there twice gives two arrays, each with memory of its own.
         """
         self._check_feed(input_feed)
         feed = {k: v._held if isinstance(v, OrtValue) else v for k, v in input_feed.items()}
-        return self._core.run(output_names or (), feed, self._cancel(run_options))
+        return self._core.run(self._names(output_names), feed, self._cancel(run_options))
 
     def run_with_ort_values(self, output_names, input_dict_ort_values, run_options=None) -> list[OrtValue]:
         """The same with OrtValues in and out."""
         self._check_feed(input_dict_ort_values)
-        feed = {k: v._held for k, v in input_dict_ort_values.items()}
-        return [OrtValue(h) for h in self._core.run_values(output_names or (), feed, [], self._cancel(run_options))]
+        feed = {k: _held_by(v) for k, v in input_dict_ort_values.items()}
+        return [OrtValue(h) for h in self._core.run_values(self._names(output_names), feed, [], self._cancel(run_options))]
+
+    def run_with_ortvaluevector(self, run_options, feed_names, feeds, fetch_names, fetches, fetch_devices) -> None:
+        """The same with vectors: `fetches` is filled with the results, or, if it has values, they are written there."""
+        names = self._names(feed_names)
+        if len(names) != len(feeds):
+            raise ValueError(f"{len(names)} names of inputs and {len(feeds)} values came")
+        feed = {k: _held_by(v) for k, v in zip(names, feeds)}
+        self._check_feed(feed)
+        wanted = self._names(fetch_names)
+        if fetches and len(fetches) != len(wanted):
+            raise ValueError(f"{len(wanted)} names of outputs and {len(fetches)} values for them came")
+        bound = [_held_by(v) for v in fetches]
+        results = self._core.run_values(wanted, feed, bound, self._cancel(run_options))
+        fetches[:] = [OrtValue(h) for h in results]
+
+    def create_ortvalue_from_shape_and_type(self, shape, element_type, device_type="cpu", device_id=0,
+                                            vendor_id=-1) -> OrtValue:
+        """A tensor of zeros in memory of the session's I/O arena, which counts it as long as it lives."""
+        _check_device(device_type, device_id)
+        return OrtValue(self._core.value_of_shape(whole_list(shape, "a dim"), _element_type(element_type)))
 
     def run_async(self, output_names, input_feed, callback, user_data, run_options=None) -> None:
         """Runs on a thread of the session's, which then calls callback(results, user_data, error): "" if all went well.
@@ -182,8 +233,10 @@ class InferenceSession:
         An exception of the callback is shown by sys.unraisablehook. RunOptions.terminate cancels the run.
         """
         self._check_feed(input_feed)
+        if not callable(callback):
+            raise TypeError(f"the callback is to be callable with (results, user_data, error), not {type(callback).__name__}")
         feed = {k: v._held if isinstance(v, OrtValue) else v for k, v in input_feed.items()}
-        self._core.run_async(output_names or (), feed, callback, user_data, self._cancel(run_options))
+        self._core.run_async(self._names(output_names), feed, callback, user_data, self._cancel(run_options))
 
     def io_binding(self) -> IOBinding:
         """An empty binding of this session."""
@@ -191,9 +244,10 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options=None) -> None:
         """Runs once with bound inputs and outputs."""
+        if not isinstance(iobinding, IOBinding):
+            raise TypeError(f"an IOBinding is wanted, not {type(iobinding).__name__}")
         if iobinding._session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
-        self._check_feed(iobinding._inputs)
         iobinding._run(self._core, self._cancel(run_options))
 
     def end_profiling(self) -> str:
@@ -227,15 +281,15 @@ class InferenceSession:
 
     def trim(self, target: int = 0) -> int:
         """Gives back what is kept between runs until at most `target` bytes are; by how much `retained` fell."""
-        return self._core.trim(target)
+        return self._core.trim(whole(target, "the target"))
 
     def set_memory_limit(self, limit: int) -> None:
         """Bytes that the session may take, 0: no limit. What is kept above it goes back; what is in use must fit."""
-        self._core.set_memory_limit(limit)
+        self._core.set_memory_limit(whole(limit, "the memory limit"))
 
     def set_retention(self, execution: int = -1, io: int = -1, side: int = -1) -> None:
         """Bytes kept between runs, of plans, outputs and unplanned buffers; -1: what is planned and a quarter more."""
-        self._core.set_retention(execution, io, side)
+        self._core.set_retention(*whole_list((execution, io, side), "what an arena keeps"))
 
     # --- what the runtime decided (ours)
 
@@ -252,10 +306,13 @@ class InferenceSession:
         given = dict(input_shapes or {})
         shapes = []
         for name, _, declared, _ in self._core.inputs():
-            shape = list(given.pop(name, declared))
-            if not all(isinstance(d, int) for d in shape):
-                raise InvalidArgument(f"the shape {shape} of input '{name}' is not fixed: give one in input_shapes")
-            shapes.append(shape)
+            shape = given.pop(name, None)
+            if shape is not None:
+                shapes.append(whole_list(shape, f"a dim of input '{name}'"))
+            elif all(isinstance(d, int) for d in declared):
+                shapes.append(declared)
+            else:
+                raise InvalidArgument(f"the shape {declared} of input '{name}' is not fixed: give one in input_shapes")
         if given:
             raise InvalidArgument(f"the model has no input {', '.join(map(repr, given))}")
         return shapes

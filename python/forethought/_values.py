@@ -1,8 +1,11 @@
 """Values that Python holds between runs, and memory bound to inputs and outputs; with onnxruntime's names."""
+import collections
+
 import numpy as np
 
 from forethought import _core, _dtypes
 from forethought._errors import InvalidArgument
+from forethought._numbers import whole, whole_list
 
 
 def _element_type(element_type) -> int:
@@ -18,6 +21,20 @@ def _element_type(element_type) -> int:
 def _check_device(device_type: str, device_id: int = 0) -> None:
     if device_type.lower() != "cpu":
         raise InvalidArgument(f"there is no device {device_type}:{device_id}; there is cpu:0")
+
+
+def _held_by(ortvalue) -> "_core.HeldValue":
+    if not isinstance(ortvalue, OrtValue):
+        raise TypeError(f"an OrtValue is wanted, not {type(ortvalue).__name__}")
+    return ortvalue._held
+
+
+def _memory_at(buffer_ptr, shape, element_type) -> "_core.HeldValue":
+    """A tensor over memory that the caller keeps."""
+    address = whole(buffer_ptr, "buffer_ptr")
+    if address < 0:
+        raise InvalidArgument(f"the address of the memory is {address}; give array.ctypes.data")
+    return _core.value_at(address, whole_list(shape, "a dim"), _element_type(element_type))
 
 
 class OrtDevice:
@@ -37,6 +54,14 @@ class OrtDevice:
 
     def device_type(self) -> int:
         """0: the CPU."""
+        return 0
+
+    def device_mem_type(self) -> int:
+        """0: plain memory."""
+        return 0
+
+    def device_vendor_id(self) -> int:
+        """0: none in particular."""
         return 0
 
 
@@ -65,7 +90,7 @@ class OrtValue:
                                      vendor_id=-1) -> "OrtValue":
         """A tensor of zeros with memory of its own."""
         _check_device(device_type, device_id)
-        return cls(_core.value_of_shape(list(shape), _element_type(element_type)))
+        return cls(_core.value_of_shape(whole_list(shape, "a dim"), _element_type(element_type)))
 
     @classmethod
     def ort_value_from_sequence(cls, arrays) -> "OrtValue":
@@ -155,6 +180,41 @@ class OrtValue:
         self._held.update_inplace(data._held if isinstance(data, OrtValue) else data)
 
 
+class OrtValueVector(collections.UserList):
+    """OrtValues in a row, with the names of onnxruntime's vector of them."""
+
+    def push_back(self, value) -> None:
+        """Appends an OrtValue, or one over the memory of a DLPack capsule."""
+        self.append(value if isinstance(value, OrtValue) else OrtValue.from_dlpack(value))
+
+    def push_back_batch(self, tensors, data_ptrs, element_types, shapes, devices) -> None:
+        """Appends values over memory at these addresses, which `tensors` keep and the values keep them."""
+        for tensor, address, element_type, shape, _ in zip(tensors, data_ptrs, element_types, shapes, devices, strict=True):
+            value = OrtValue(_memory_at(address, shape, element_type))
+            value._source = tensor
+            self.append(value)
+
+    def reserve(self, count: int) -> None:
+        """Kept for compatibility."""
+        whole(count, "the number of values")
+
+    def shrink_to_fit(self) -> None:
+        """Kept for compatibility."""
+
+    def element_type_at(self, index: int) -> int:
+        """The number of TensorProto.DataType of the tensor there."""
+        return self[index].element_type()
+
+    def dlpack_at(self, index: int):
+        """A DLPack capsule over the tensor there."""
+        return self[index].to_dlpack()
+
+    def to_dlpacks(self, to_tensor=None) -> list:
+        """Capsules of all tensors, or what `to_tensor` makes of each."""
+        capsules = [value.to_dlpack() for value in self]
+        return capsules if to_tensor is None else [to_tensor(capsule) for capsule in capsules]
+
+
 class IOBinding:
     """Inputs and outputs of a session, bound to memory once and used by many runs."""
 
@@ -162,9 +222,11 @@ class IOBinding:
         self._session = session
         self._inputs: dict[str, object] = {}
         self._outputs: dict[str, object] = {}
-        self._results: list[OrtValue] = []
+        self._results: dict[str, OrtValue] = {}
         self._donations: dict[str, str] = {}  # output → input
-        self._rebound: set[str] = set()  # inputs that were bound after the last run: the next reads that
+        # Bound by the caller after the last run: the next takes these as they are, and turns nothing into them.
+        self._new_inputs: set[str] = set()
+        self._new_outputs: set[str] = set()
         self._turning = False  # the results are to be donated before the next run
 
     def _check_name(self, name: str, args) -> None:
@@ -175,39 +237,44 @@ class IOBinding:
         self._check_name(name, [*self._session.get_inputs(), *self._session.get_overridable_initializers()])
 
     def bind_cpu_input(self, name: str, arr_on_cpu) -> None:
-        """Binds an array, whose memory is shared if it is contiguous."""
-        self.bind_ortvalue_input(name, OrtValue.ortvalue_from_numpy(arr_on_cpu))
+        """Binds an array, whose memory is shared if it is contiguous; else a copy in memory of the session."""
+        self._check_input(name)
+        self._bind_input(name, self._session._core.value_for_input(name, np.asarray(arr_on_cpu)))
 
     def bind_input(self, name, device_type, device_id, element_type, shape, buffer_ptr) -> None:
         """Binds memory at an address, which the caller keeps."""
         _check_device(device_type, device_id)
         self._check_input(name)
-        self._bind_input(name, _core.value_at(buffer_ptr, list(shape), _element_type(element_type)))
+        self._bind_input(name, _memory_at(buffer_ptr, shape, element_type))
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Binds a value."""
         self._check_input(name)
-        self._bind_input(name, ortvalue._held)
+        self._bind_input(name, _held_by(ortvalue))
 
     def _bind_input(self, name: str, held) -> None:
         self._inputs[name] = held
-        self._rebound.add(name)
+        self._new_inputs.add(name)
+
+    def _bind_output(self, name: str, held) -> None:
+        self._outputs[name] = held
+        self._new_outputs.add(name)
 
     def bind_output(self, name, device_type="cpu", device_id=0, element_type=None, shape=None, buffer_ptr=None) -> None:
         """Asks for an output: in memory at an address that the caller keeps, or in memory of the session."""
         _check_device(device_type, device_id)
         self._check_name(name, self._session.get_outputs())
         if buffer_ptr is None:
-            self._outputs[name] = None
+            self._bind_output(name, None)
             return
         if element_type is None or shape is None:
             raise ValueError("`element_type` and `shape` are to be provided if pre-allocated memory is provided")
-        self._outputs[name] = _core.value_at(buffer_ptr, list(shape), _element_type(element_type))
+        self._bind_output(name, _memory_at(buffer_ptr, shape, element_type))
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Asks for an output in the memory of a value."""
         self._check_name(name, self._session.get_outputs())
-        self._outputs[name] = ortvalue._held
+        self._bind_output(name, _held_by(ortvalue))
 
     def synchronize_inputs(self) -> None:
         """Returns when inputs are where they are needed: at once, on the CPU."""
@@ -217,17 +284,22 @@ class IOBinding:
 
     def get_outputs(self) -> list[OrtValue]:
         """The results of the last run, in the order of binding."""
-        return list(self._results)
+        return list(self._results.values())
+
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
+        """The same as a vector, for run_with_ortvaluevector."""
+        return OrtValueVector(self._results.values())
 
     def copy_outputs_to_cpu(self) -> list:
         """The results of the last run as arrays."""
-        return [value.numpy() for value in self._results]
+        return [value.numpy() for value in self._results.values()]
 
     def donate(self, output: str, input: str) -> None:  # noqa: A002 (as in C++)
         """From the next run on, each run's input is what the run before gave as output, with no copy. Ours.
 
         The first run takes what is bound to the input. If the output is bound to memory, the two change places between
-        runs; else the memory of a state that was read goes back before the run after.
+        runs; else the memory of a state that was read goes back before the run after. What is bound to either after a
+        run is what the next run uses.
         """
         self._check_name(output, self._session.get_outputs())
         self._check_input(input)
@@ -240,14 +312,20 @@ class IOBinding:
 
     def _turn(self) -> None:
         """Makes outputs of the last run inputs."""
-        results = dict(zip(self._outputs, self._results)) if self._turning else {}
+        results = self._results if self._turning else {}
+        turning = {o: i for o, i in self._donations.items() if o in results and i not in self._new_inputs}
         for output, into in self._donations.items():
-            if output not in results or into in self._rebound:
-                continue
-            if self._outputs[output] is not None:
+            fresh = output in turning and output in self._new_outputs
+            if self._outputs[output] is not None and self._inputs.get(into) is None and not fresh:
+                raise InvalidArgument(
+                    f"output '{output}' is bound to memory, and is to change places with what is bound to input '{into}' "
+                    f"after each run, but nothing is: bind memory to '{into}' too, or '{output}' to none")
+        for output, into in turning.items():
+            if self._outputs[output] is not None and output not in self._new_outputs:
                 self._outputs[output] = self._inputs[into]
             self._inputs[into] = results[output]._held
-        self._rebound.clear()
+        self._new_inputs.clear()
+        self._new_outputs.clear()
         self._turning = False
 
     def clear_binding_inputs(self) -> None:
@@ -255,18 +333,20 @@ class IOBinding:
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
-        """Forgets all outputs."""
+        """Forgets all outputs, and what was to be done with them."""
         self._outputs.clear()
         self._donations.clear()
-        self._results = []
+        self._new_outputs.clear()
+        self._results = {}
 
     def _run(self, core, cancel) -> None:
         if not self._outputs:
             raise InvalidArgument("no output is bound: call bind_output for those that are wanted")
         self._turn()
-        self._results = []  # their memory serves this run, unless somebody holds it
+        self._session._check_feed(self._inputs)
+        self._results = {}  # their memory serves this run, unless somebody holds it
         held = core.run_values(list(self._outputs), self._inputs, list(self._outputs.values()), cancel)
-        self._results = [OrtValue(h) for h in held]
+        self._results = {name: OrtValue(h) for name, h in zip(self._outputs, held)}
         self._turning = True
 
 

@@ -8,6 +8,8 @@
 
 #include "dlpack.h"
 #include "errors.h"
+#include "memory/block_pool.h"
+#include "session/session.h"
 
 namespace forethought::python {
 namespace {
@@ -28,7 +30,7 @@ constexpr int kContiguous = 0x1, kAligned = 0x100, kNativeOrder = 0x200;
 
 // References that live as long as the process.
 struct Numpy {
-  nb::object ndarray, array, generic;
+  nb::object ndarray, array, copyto, generic;
   nb::list dtypes;        // by DType; None where NumPy has no such type
   nb::dict dtype_number;  // dtype → DType
   nb::object object_dtype;
@@ -51,20 +53,6 @@ PyType_Slot lease_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(lease_buf
 
 std::string type_name_of(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
 
-std::string_view text_of(nb::handle item) {
-  if (PyUnicode_Check(item.ptr())) {
-    Py_ssize_t n = 0;
-    const char* s = PyUnicode_AsUTF8AndSize(item.ptr(), &n);
-    if (!s) throw nb::python_error();
-    return {s, static_cast<size_t>(n)};
-  }
-  if (PyBytes_Check(item.ptr())) {
-    return {PyBytes_AS_STRING(item.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(item.ptr()))};
-  }
-  raise_named("InvalidArgument",
-              "a string tensor holds a " + type_name_of(item) + "; its elements must be str or bytes");
-}
-
 Dims dims_of(nb::handle array) {
   Dims dims;
   for (nb::handle d : nb::tuple(array.attr("shape"))) dims.push_back(nb::cast<int64_t>(d));
@@ -75,17 +63,26 @@ Tensor string_tensor(nb::handle array) {
   Tensor t = check(make_tensor(DType::kString, dims_of(array)), During::run);
   nb::object items = array.attr("ravel")().attr("tolist")();
   std::string* out = t.as<std::string>();
-  for (nb::handle item : items) *out++ = text_of(item);
+  nb::object keep;
+  for (nb::handle item : items) {
+    if (!PyUnicode_Check(item.ptr()) && !PyBytes_Check(item.ptr()))
+      raise_named("InvalidArgument",
+                  "a string tensor holds a " + type_name_of(item) + "; its elements must be str or bytes");
+    *out++ = bytes_of(item, &keep);
+  }
   return t;
 }
 
 // NumPy (ml_dtypes) keeps one sub-byte element a byte, ONNX packs them from the low bits up.
-Tensor packed_tensor(DType dtype, const Dims& dims, const uint8_t* bytes) {
-  Tensor t = check(make_tensor(dtype, dims), During::run);
+Tensor packed_tensor(DType dtype, const Dims& dims, const uint8_t* bytes, Feeding* feeding) {
+  Tensor t = check(room_for(dtype, dims, *feeding), During::run);
   const int bits = bit_width(dtype), per_byte = 8 / bits;
   const uint8_t mask = static_cast<uint8_t>((1 << bits) - 1);
+  if (t.bytes() > 0) std::memset(t.data, 0, static_cast<size_t>(t.bytes()));
   for (int64_t i = 0, n = t.elements(); i < n; ++i)
     t.as<uint8_t>()[i / per_byte] |= static_cast<uint8_t>((bytes[i] & mask) << (i % per_byte * bits));
+  ++feeding->copies;
+  feeding->copied_bytes += t.bytes();
   return t;
 }
 
@@ -102,6 +99,36 @@ Tensor unpacked_tensor(const Tensor& t) {
   return out;
 }
 
+nb::object array_over(Tensor t, bool read_only) {
+  nb::list shape;
+  for (int64_t d : t.dims) shape.append(d);
+  nb::object dtype = nb::object(numpy->dtypes[static_cast<size_t>(t.dtype)]);
+  if (bit_width(t.dtype) < 8) t = unpacked_tensor(t);
+  nb::object lease = nb::cast(Lease{std::move(t), read_only});
+  return numpy->ndarray(nb::tuple(shape), dtype, lease);
+}
+
+// An array's memory, through the array interface.
+class ArrayView {
+ public:
+  explicit ArrayView(nb::handle array) : interface_(array.attr("__array_struct__")) {
+    array_ = static_cast<const ArrayInterface*>(PyCapsule_GetPointer(interface_.ptr(), nullptr));
+    if (!array_) throw nb::python_error();
+  }
+  // Whether a tensor can be over it as it is.
+  bool is_plain() const {
+    constexpr int kWanted = kContiguous | kAligned | kNativeOrder;
+    return (array_->flags & kWanted) == kWanted;
+  }
+  Dims dims() const { return Dims(array_->shape, array_->shape + array_->nd); }
+  void* data() const { return array_->data; }
+  const uint8_t* bytes() const { return static_cast<const uint8_t*>(array_->data); }
+
+ private:
+  nb::object interface_;
+  const ArrayInterface* array_;
+};
+
 Value tensor_from_array(nb::object array, Feeding* feeding) {
   nb::object dtype = array.attr("dtype");
   DType type = dtype_of_numpy(dtype);
@@ -113,24 +140,23 @@ Value tensor_from_array(nb::object array, Feeding* feeding) {
                   "arrays of NumPy's type " + nb::cast<std::string>(dtype.attr("__str__")()) + " have no ONNX type");
   }
   if (type == DType::kString) return string_tensor(array);
-  nb::object interface = array.attr("__array_struct__");
-  auto read = [&] { return static_cast<const ArrayInterface*>(PyCapsule_GetPointer(interface.ptr(), nullptr)); };
-  const ArrayInterface* a = read();
-  constexpr int kWanted = kContiguous | kAligned | kNativeOrder;
-  if (a && (a->flags & kWanted) != kWanted) {
-    array = numpy->array(array, nb::arg("dtype") = numpy->dtypes[static_cast<size_t>(type)], nb::arg("order") = "C",
-                         nb::arg("copy") = true);
-    interface = array.attr("__array_struct__");
-    a = read();
-    ++feeding->copies;
-    feeding->copied_bytes += nb::cast<int64_t>(array.attr("nbytes"));
+  const ArrayView view(array);
+  if (bit_width(type) < 8) {
+    if (view.is_plain()) return packed_tensor(type, view.dims(), view.bytes(), feeding);
+    const nb::object plain = numpy->array(array, nb::arg("order") = "C", nb::arg("copy") = true);
+    return packed_tensor(type, view.dims(), ArrayView(plain).bytes(), feeding);
   }
-  if (!a) throw nb::python_error();
+  if (!view.is_plain()) {
+    Tensor copy = check(room_for(type, view.dims(), *feeding), During::run);
+    numpy->copyto(array_over(copy, false), array);
+    ++feeding->copies;
+    feeding->copied_bytes += copy.bytes();
+    return copy;
+  }
   Tensor t;
   t.dtype = type;
-  t.dims.assign(a->shape, a->shape + a->nd);
-  if (bit_width(type) < 8) return packed_tensor(type, t.dims, static_cast<const uint8_t*>(a->data));
-  t.data = a->data;
+  t.dims = view.dims();
+  t.data = view.data();
   feeding->keep.push_back(std::move(array));
   return t;
 }
@@ -142,20 +168,10 @@ Value sequence_from(nb::handle object, const ValueType& element, Feeding* feedin
   return Value(std::shared_ptr<const Sequence>(std::move(sequence)));
 }
 
-nb::object array_over(Tensor t, bool read_only) {
-  nb::list shape;
-  for (int64_t d : t.dims) shape.append(d);
-  nb::object dtype = nb::object(numpy->dtypes[static_cast<size_t>(t.dtype)]);
-  if (bit_width(t.dtype) < 8) t = unpacked_tensor(t);
-  nb::object lease = nb::cast(Lease{std::move(t), read_only});
-  return numpy->ndarray(nb::tuple(shape), dtype, lease);
-}
-
 nb::object strings_to_python(const Tensor& t) {
   nb::list items, shape;
   for (const std::string& s : t.strings()) {
-    // Strings of ONNX are UTF-8 by promise only.
-    items.append(nb::steal(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "surrogateescape")));
+    items.append(exact_text(s));  // strings of ONNX are UTF-8 by promise only
   }
   for (int64_t d : t.dims) shape.append(d);
   return numpy->array(items, nb::arg("dtype") = numpy->object_dtype).attr("reshape")(nb::tuple(shape));
@@ -167,7 +183,7 @@ nb::object map_to_python(const MapValue& map) {
   size_t i = 0;
   for (nb::handle v : values) {
     if (map.key == DType::kString) {
-      out[nb::str(map.string_keys[i].data(), map.string_keys[i].size())] = v;
+      out[exact_text(map.string_keys[i])] = v;
     } else {
       out[nb::int_(map.int_keys[i])] = v;
     }
@@ -204,6 +220,7 @@ void init_convert(nb::module_& module) {
   nb::module_ types = nb::module_::import_("forethought._dtypes");
   numpy = new Numpy{np.attr("ndarray"),
                     np.attr("array"),
+                    np.attr("copyto"),
                     np.attr("generic"),
                     nb::cast<nb::list>(types.attr("BY_NUMBER")),
                     nb::cast<nb::dict>(types.attr("NUMBER_OF")),
@@ -216,6 +233,17 @@ DType dtype_of_numpy(nb::handle dtype) {
   if (PyErr_Occurred()) throw nb::python_error();
   const auto kind = nb::cast<std::string>(dtype.attr("kind"));
   return kind == "U" || kind == "S" || kind == "O" ? DType::kString : DType::kUndefined;
+}
+
+int64_t bytes_to_copy(nb::handle object) {
+  if (!nb::isinstance(object, numpy->ndarray) || ArrayView(object).is_plain()) return 0;
+  return BlockPool::class_bytes(nb::cast<int64_t>(object.attr("nbytes")));
+}
+
+StatusOr<Tensor> room_for(DType dtype, std::span<const int64_t> dims, const Feeding& feeding) {
+  if (!feeding.session) return make_tensor(dtype, dims);
+  const auto to_come = [&] { return feeding.to_come ? feeding.to_come() : 0; };
+  return feeding.session->take_io(dtype, dims, feeding.name, to_come);
 }
 
 Value from_python(nb::handle object, const ValueType& want, Feeding* feeding) {
@@ -241,7 +269,7 @@ Value from_python(nb::handle object, const ValueType& want, Feeding* feeding) {
     return tensor_from_array(numpy->array(object, dtype), feeding);
   }
   if (PyObject_HasAttrString(object.ptr(), "__dlpack__")) {
-    HeldValue imported = from_dlpack(object);
+    HeldValue imported = from_dlpack(object, *feeding);
     feeding->copies += imported.copied_bytes > 0;
     feeding->copied_bytes += imported.copied_bytes;
     return std::move(imported.value);

@@ -3,10 +3,17 @@
 
 #include <nanobind/nanobind.h>
 
+#include <functional>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tensor/value.h"
+
+namespace forethought {
+class Session;
+}
 
 namespace forethought::python {
 
@@ -42,8 +49,12 @@ struct PythonOwner {
   }
 };
 
-// What from_python did on the way.
+// What from_python works with, and what it did on the way.
 struct Feeding {
+  Session* session = nullptr;        // whose I/O arena what has to be copied goes to; null: the heap
+  std::string_view name;             // of the input, under which the arena counts it
+  std::function<int64_t()> to_come;  // bytes that have to be copied after this input, for the error of a limit
+
   std::vector<nb::object> keep;  // arrays that the values borrow from; to be dropped with the lock held
   int64_t copies = 0;            // arrays that could not be borrowed as they were
   int64_t copied_bytes = 0;
@@ -55,6 +66,11 @@ void init_convert(nb::module_& module);
 // `object` (array, NumPy scalar, list, HeldValue, anything with __dlpack__, None) as a value for something declared as
 // `want`, which may be unknown. The value borrows from the arrays in `feeding->keep`. Throws Python exceptions.
 Value from_python(nb::handle object, const ValueType& want, Feeding* feeding);
+
+// Memory for a copy, contents undefined; a Status if there is none.
+StatusOr<Tensor> room_for(DType dtype, std::span<const int64_t> dims, const Feeding& feeding);
+// Bytes that from_python copies of an array: those of one that is strided, not aligned or in another byte order.
+int64_t bytes_to_copy(nb::handle object);
 
 // The value as array, list, dict or None. Arrays look at the value's memory, which they keep; what the value only
 // borrows is copied.

@@ -33,13 +33,6 @@ struct PythonSession {
   ProfileRecorder profile;  // of the runs, if the options ask for it
 };
 
-std::string_view view_of(nb::handle text) {
-  Py_ssize_t n = 0;
-  const char* s = PyUnicode_AsUTF8AndSize(text.ptr(), &n);
-  if (!s) throw nb::python_error();
-  return {s, static_cast<size_t>(n)};
-}
-
 const ValueType& type_of_input(const Session& session, std::string_view name) {
   static const ValueType unknown;
   for (const NodeArg& a : session.inputs())
@@ -50,23 +43,74 @@ const ValueType& type_of_input(const Session& session, std::string_view name) {
 // One run from Python: what was fed, what comes out, and what must live until the arrays are made.
 struct Call {
   Feeding feeding;
+  absl::InlinedVector<nb::object, 8> texts;  // whose bytes the names are
   absl::InlinedVector<NamedValue, 4> feeds;
   absl::InlinedVector<std::string_view, 4> names;
   absl::InlinedVector<Value, 4> outputs;
+
+  std::string_view name(nb::handle text) {
+    texts.emplace_back();
+    return bytes_of(text, &texts.back());
+  }
 };
 
-void feed(PythonSession& self, nb::dict inputs, Call* call) {
+// Bytes that are copied of those inputs that come after the first `done`.
+int64_t bytes_to_copy_after(nb::dict inputs, size_t done) {
+  int64_t bytes = 0;
+  for (auto [name, object] : inputs)
+    if (done > 0) {
+      --done;
+    } else {
+      bytes += bytes_to_copy(object);
+    }
+  return bytes;
+}
+
+// Gives each input, under its name, to `take`.
+template <typename Take>
+void each_input(PythonSession& self, nb::dict inputs, Call* call, Take take) {
+  size_t done = 0;
+  Feeding& feeding = call->feeding;
+  feeding.session = self.session.get();
+  feeding.to_come = [&] { return bytes_to_copy_after(inputs, done); };
   for (auto [name, object] : inputs) {
-    const std::string_view text = view_of(name);
-    const ValueType& type = type_of_input(*self.session, text);
-    call->feeds.push_back({text, from_python(object, type, &call->feeding)});
+    ++done;
+    feeding.name = call->name(name);
+    take(feeding.name, from_python(object, type_of_input(*self.session, feeding.name), &feeding));
   }
-  self.input_copies += call->feeding.copies;
-  self.input_copied_bytes += call->feeding.copied_bytes;
+  feeding.to_come = nullptr;
+  self.input_copies += feeding.copies;
+  self.input_copied_bytes += feeding.copied_bytes;
+}
+
+void feed(PythonSession& self, nb::dict inputs, Call* call) {
+  each_input(self, inputs, call, [&](std::string_view name, Value value) {
+    call->feeds.push_back({name, std::move(value)});
+  });
+}
+
+// A value that the session is to read in many runs: over the array's memory, or over a copy in the I/O arena.
+HeldValue value_for_input(PythonSession& self, nb::handle name, nb::handle object) {
+  Call call;
+  Feeding feeding;
+  feeding.session = self.session.get();
+  feeding.name = call.name(name);
+  HeldValue held = value_from_python(object, std::move(feeding));
+  self.input_copies += held.copied_bytes > 0;
+  self.input_copied_bytes += std::exchange(held.copied_bytes, 0);  // the session's own: it may be written
+  return held;
+}
+
+HeldValue session_value(PythonSession& self, const std::vector<int64_t>& shape, int dtype) {
+  if (!is_valid_dtype(dtype) || bit_width(static_cast<DType>(dtype)) == 0)
+    raise_named("InvalidArgument", "the session has no memory for ONNX element type " + std::to_string(dtype));
+  Tensor t = check(self.session->take_io(static_cast<DType>(dtype), shape, "a value made by the caller"), During::run);
+  if (t.bytes() > 0) std::memset(t.data, 0, static_cast<size_t>(t.bytes()));
+  return {std::move(t)};
 }
 
 void ask(const Session& session, nb::handle names, Call* call) {
-  for (nb::handle name : names) call->names.push_back(view_of(name));
+  for (nb::handle name : names) call->names.push_back(call->name(name));
   call->outputs.resize(call->names.empty() ? session.outputs().size() : call->names.size());
 }
 
@@ -140,15 +184,11 @@ void run_async(nb::handle session, nb::handle names, nb::dict inputs, nb::handle
   AsyncRequest request;
   request.options = {
       cancel ? *cancel : CancelFlag::never(), {}, self.session->options().profiling ? &self.profile : nullptr};
-  for (nb::handle name : names) request.output_names.emplace_back(view_of(name));
-  Feeding feeding;
-  for (auto [name, object] : inputs) {
-    const std::string_view text = view_of(name);
-    request.feeds.emplace_back(text, from_python(object, type_of_input(*self.session, text), &feeding));
-  }
-  for (const nb::object& array : feeding.keep) call->keep.emplace_back(array);
-  self.input_copies += feeding.copies;
-  self.input_copied_bytes += feeding.copied_bytes;
+  Call fed;
+  for (nb::handle name : names) request.output_names.emplace_back(fed.name(name));
+  each_input(self, inputs, &fed,
+             [&](std::string_view name, Value value) { request.feeds.emplace_back(name, std::move(value)); });
+  for (const nb::object& array : fed.feeding.keep) call->keep.emplace_back(array);
   Status started;
   {
     nb::gil_scoped_release release;
@@ -165,7 +205,8 @@ PythonSession* finish_load(StatusOr<std::unique_ptr<Session>> loaded) {
   return self.release();
 }
 
-PythonSession* load_path(const std::string& path, const SessionOptions& options) {
+PythonSession* load_path(nb::bytes file, const SessionOptions& options) {
+  const std::string path(file.c_str(), file.size());
   StatusOr<std::unique_ptr<Session>> loaded;
   {
     nb::gil_scoped_release release;
@@ -201,7 +242,7 @@ nb::list describe(const std::vector<NodeArg>& args) {
         shape.append(nb::none());
       }
     }
-    out.append(nb::make_tuple(text(a.name), to_string(a.type), shape, a.has_default));
+    out.append(nb::make_tuple(exact_text(a.name), to_string(a.type), shape, a.has_default));
   }
   return out;
 }
@@ -339,7 +380,7 @@ nb::object plan(const PythonSession& self, const std::vector<std::vector<int64_t
 nb::list take_profile(PythonSession& self) {
   nb::list out;
   for (const ProfileRecorder::Entry& e : self.profile.take())
-    out.append(nb::make_tuple(e.name, e.step, e.depth, e.begin_ns, e.end_ns, e.thread));
+    out.append(nb::make_tuple(text(e.name), e.step, e.depth, e.begin_ns, e.end_ns, e.thread));
   return out;
 }
 
@@ -375,8 +416,11 @@ void bind_options(nb::module_& m) {
       .def_rw("disabled_rewrites", &SessionOptions::disabled_rewrites)
       .def_rw("free_dimensions", &SessionOptions::free_dimensions)
       .def_rw("max_dimensions", &SessionOptions::max_dimensions)
-      .def_rw("optimized_model_path", &SessionOptions::optimized_model_path)
-      .def_rw("external_data_folder", &SessionOptions::external_data_folder)
+      .def("set_paths",
+           [](SessionOptions& o, nb::bytes optimized_model, nb::bytes external_data) {
+             o.optimized_model_path.assign(optimized_model.c_str(), optimized_model.size());
+             o.external_data_folder.assign(external_data.c_str(), external_data.size());
+           })
       .def_rw("validate_plans", &SessionOptions::validate_plans)
       .def_rw("profiling", &SessionOptions::profiling)
       .def_rw("config", &SessionOptions::config);
@@ -388,6 +432,8 @@ void bind_session(nb::module_& m) {
       .def("run_values", &run_values, nb::arg("names"), nb::arg("inputs"), nb::arg("bound"), nb::arg("cancel").none())
       .def("run_async", &run_async, nb::arg("names"), nb::arg("inputs"), nb::arg("callback"),
            nb::arg("user_data").none(), nb::arg("cancel").none())
+      .def("value_for_input", &value_for_input)
+      .def("value_of_shape", &session_value)
       .def("inputs", [](const PythonSession& s) { return describe(s.session->inputs()); })
       .def("outputs", [](const PythonSession& s) { return describe(s.session->outputs()); })
       .def("providers", [](const PythonSession& s) { return s.session->providers(); })

@@ -45,9 +45,11 @@ nb::object capsule_of(Struct* managed) {
 }
 
 template <typename Struct>
-HeldValue import_struct(PyObject* capsule, StatusOr<dlpack::Imported> (*import)(Struct*)) {
+HeldValue import_struct(PyObject* capsule, const Feeding& feeding,
+                        StatusOr<dlpack::Imported> (*import)(Struct*, dlpack::MakeTensor)) {
   auto* managed = static_cast<Struct*>(PyCapsule_GetPointer(capsule, Names<Struct>::fresh));
-  dlpack::Imported in = check(import(managed), During::run);
+  const auto make = [&](DType dtype, std::span<const int64_t> dims) { return room_for(dtype, dims, feeding); };
+  dlpack::Imported in = check(import(managed, make), During::run);
   if (PyCapsule_SetName(capsule, Names<Struct>::used) != 0) throw nb::python_error();
   HeldValue held;
   held.value = std::move(in.tensor);
@@ -121,11 +123,12 @@ nb::object to_dlpack(const HeldValue& self, nb::handle max_version, nb::handle d
   return capsule_of(check(dlpack::to_versioned(tensor, flags), During::run));
 }
 
-HeldValue from_dlpack(nb::handle source) {
+HeldValue from_dlpack(nb::handle source, const Feeding& feeding) {
   const nb::object capsule = capsule_from(source);
   PyObject* c = capsule.ptr();
-  if (PyCapsule_IsValid(c, Names<dlpack::ManagedVersioned>::fresh)) return import_struct(c, &dlpack::from_versioned);
-  if (PyCapsule_IsValid(c, Names<dlpack::Managed>::fresh)) return import_struct(c, &dlpack::from_managed);
+  if (PyCapsule_IsValid(c, Names<dlpack::ManagedVersioned>::fresh))
+    return import_struct(c, feeding, &dlpack::from_versioned);
+  if (PyCapsule_IsValid(c, Names<dlpack::Managed>::fresh)) return import_struct(c, feeding, &dlpack::from_managed);
   const char* name = PyCapsule_CheckExact(c) ? PyCapsule_GetName(c) : nullptr;
   if (name && (std::strcmp(name, Names<dlpack::Managed>::used) == 0 ||
                std::strcmp(name, Names<dlpack::ManagedVersioned>::used) == 0))

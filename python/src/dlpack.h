@@ -10,6 +10,7 @@ namespace forethought::python {
 nb::object to_dlpack(const HeldValue& self, nb::handle max_version, nb::handle dl_device, nb::handle copy);
 
 // `source` is a capsule, or an object with __dlpack__, which is asked for one. A capsule can be used once.
-HeldValue from_dlpack(nb::handle source);
+// What has to be copied goes where `feeding` says.
+HeldValue from_dlpack(nb::handle source, const Feeding& feeding);
 
 }  // namespace forethought::python

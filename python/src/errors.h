@@ -9,8 +9,13 @@ namespace forethought::python {
 
 enum class During { load, run };
 
-// A Python string; bytes that are no UTF-8, as names in models may have, become replacement characters.
+// A Python string for people; bytes that are no UTF-8, as names in models may have, become replacement characters.
 nanobind::object text(std::string_view bytes);
+// A Python string that stands for these bytes and no others, by which what it names can be asked for (and elements of
+// string tensors come back in): bytes that are no UTF-8 become surrogates, as in os.fsdecode.
+nanobind::object exact_text(std::string_view bytes);
+// The bytes that exact_text() made the string of; or those of a bytes object. They live as long as `*keep`.
+std::string_view bytes_of(nanobind::handle text, nanobind::object* keep);
 
 // Throws the exception that stands for `status`, which is not ok.
 [[noreturn]] void raise(const Status& status, During during);

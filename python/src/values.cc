@@ -29,8 +29,9 @@ nb::object value_to_python(const HeldValue& self) {
   return to_python(self.value, self.read_only);
 }
 
-HeldValue value_from_python(nb::handle object) {
-  Feeding feeding;
+}  // namespace
+
+HeldValue value_from_python(nb::handle object, Feeding feeding) {
   ValueType type;
   if (PyList_Check(object.ptr())) type = ValueType::sequence(ValueType{});
   HeldValue out;
@@ -49,6 +50,8 @@ HeldValue value_from_python(nb::handle object) {
   }
   return out;
 }
+
+namespace {
 
 HeldValue value_of_shape(const std::vector<int64_t>& shape, int dtype) {
   if (!is_valid_dtype(dtype)) raise_named("InvalidArgument", "there is no ONNX element type " + std::to_string(dtype));
@@ -91,10 +94,11 @@ const Value& writable(const HeldValue& held, std::string_view output) {
   const std::string what = "the memory bound to output '" + std::string(output) + "' ";
   if (held.read_only) raise_named("InvalidArgument", what + "is read-only; bind memory that can be written");
   if (held.copied_bytes > 0)
-    raise_named("InvalidArgument",
-                what +
-                    "is a copy, since its source has strides or another byte order: results would not reach the "
-                    "source; bind a contiguous array");
+    raise_named(
+        "InvalidArgument",
+        what +
+            "is a copy, since its source has strides, another byte order or elements of less than a byte: results "
+            "would not reach the source; bind a contiguous array, or a value of its own");
   return held.value;
 }
 
@@ -118,8 +122,10 @@ void bind_values(nb::module_& m) {
       .def("copied_bytes", [](const HeldValue& v) { return v.copied_bytes; })
       .def("to_dlpack", &to_dlpack, nb::arg("max_version").none(), nb::arg("dl_device").none(), nb::arg("copy").none())
       .def("update_inplace", &update_inplace, nb::arg("source").none());
-  m.def("value_from_dlpack", &from_dlpack, nb::arg("source").none());
-  m.def("value_from_python", &value_from_python, nb::arg("object").none());
+  m.def(
+      "value_from_dlpack", [](nb::handle source) { return from_dlpack(source, {}); }, nb::arg("source").none());
+  m.def(
+      "value_from_python", [](nb::handle object) { return value_from_python(object, {}); }, nb::arg("object").none());
   m.def("value_of_shape", &value_of_shape);
   m.def("value_at", &value_at);
 }

@@ -17,3 +17,9 @@ ADD = model([helper.make_node("Add", ["x", "y"], ["z"])],
             [("x", TensorProto.FLOAT, ["n", 3]), ("y", TensorProto.FLOAT, [None, 3])],
             [("z", TensorProto.FLOAT, None)])
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+# next = h + x, y = 10 next: a state that can turn.
+STATE = model([helper.make_node("Add", ["h", "x"], ["next"]), helper.make_node("Mul", ["next", "ten"], ["y"])],
+              [("h", TensorProto.FLOAT, [3]), ("x", TensorProto.FLOAT, [3])],
+              [("next", TensorProto.FLOAT, [3]), ("y", TensorProto.FLOAT, [3])],
+              [helper.make_tensor("ten", TensorProto.FLOAT, [], [10])])

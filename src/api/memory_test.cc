@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 #include <random>
 #include <set>
 #include <thread>
@@ -20,6 +21,7 @@ namespace {
 using forethought_testing::affine_model;
 using forethought_testing::floats;
 using forethought_testing::load;
+using forethought_testing::loop_model;
 using forethought_testing::read;
 using forethought_testing::state_model;
 using testing::AllOf;
@@ -221,6 +223,91 @@ TEST(ApiMemory, AStateTurnsWithoutACopy) {
   }
 }
 
+TEST(ApiMemory, AnOutputThatIsReboundBetweenDonatedRunsGoesThere) {
+  const ft::Session s = load(state_model());
+  for (const bool bound : {false, true}) {
+    SCOPED_TRACE(bound);
+    ft::PreparedRun run = s.prepare();
+    ASSERT_TRUE(run.donate("next", "h").ok());
+    ASSERT_TRUE(run.bind_input("h", floats({0, 0, 0}, kThree)).ok());
+    ASSERT_TRUE(run.bind_input("x", floats({1, 2, 3}, kThree)).ok());
+    if (bound) {
+      ASSERT_TRUE(run.bind_output("next", floats({0, 0, 0}, kThree)).ok());
+    }
+    float n = 0;
+    for (const ft::Value& target : {floats({0, 0, 0}, kThree), ft::Value(), floats({0, 0, 0}, kThree)}) {
+      ASSERT_TRUE(run.run().ok());
+      ++n;
+      ASSERT_TRUE(run.bind_output("next", target).ok());
+      ASSERT_TRUE(run.run().ok());
+      ++n;
+      const ft::Value state = run.output("next");
+      EXPECT_THAT(read(state), ElementsAre(n, 2 * n, 3 * n));
+      if (!target.is_absent()) {
+        EXPECT_EQ(state.data(), target.data());
+      }
+      ASSERT_TRUE(run.run().ok());  // turns from there on
+      ++n;
+      EXPECT_THAT(read(run.output("next")), ElementsAre(n, 2 * n, 3 * n));
+    }
+  }
+}
+
+TEST(ApiMemory, MemoryCannotChangePlacesWithAnInputThatHasNone) {
+  const ft::Session s = load(state_model());
+  ft::PreparedRun run = s.prepare();
+  ASSERT_TRUE(run.donate("next", "h").ok());
+  ASSERT_TRUE(run.bind_input("x", floats({1, 2, 3}, kThree)).ok());
+  ASSERT_TRUE(run.bind_output("next", floats({0, 0, 0}, kThree)).ok());
+  EXPECT_THAT(run.run().message(), AllOf(HasSubstr("'next' is bound to memory"), HasSubstr("input 'h'"),
+                                         HasSubstr("bind memory to the input, too, or the output to none")));
+  ASSERT_TRUE(run.bind_input("h", floats({0, 0, 0}, kThree)).ok());
+  for (float n = 1; n < 4; ++n) {
+    ASSERT_TRUE(run.run().ok());
+    EXPECT_THAT(read(run.output("next")), ElementsAre(n, 2 * n, 3 * n));
+  }
+}
+
+TEST(ApiMemory, AnOutputThatIsAskedForTwiceIsNotShared) {
+  const ft::Session s = load(affine_model());
+  const std::vector<ft::NamedValue> feeds = {{"x", floats({1, 2, 3}, {1, 3})}};
+  const std::vector<std::string_view> names = {"y", "s", "y"};
+  std::vector<ft::Value> out = s.run(feeds, names).value();
+  ASSERT_NE(out[0].data(), out[2].data());
+  out[0].mutable_elements<float>().value()[0] = 100;
+  EXPECT_THAT(read(out[2]), ElementsAre(3, 5, 7));
+  EXPECT_EQ(s.memory_stats().leased, 12 + 4 + 12);
+  out = s.run_async(feeds, names).value().outputs().value();
+  EXPECT_NE(out[0].data(), out[2].data());
+}
+
+std::vector<ft::NamedValue> trips(int64_t n) {
+  return {{"m", ft::Value::copy_of<int64_t>(std::vector<int64_t>{n}, {}).value()}, {"x", floats({1, 2}, {2})}};
+}
+
+TEST(ApiMemory, ALoopThatNeverEndsIsCancelled) {
+  const ft::Session s = load(loop_model(false));
+  ft::Cancel cancel;
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    cancel.cancel();
+  });
+  const ft::Status ended = s.run(trips(std::numeric_limits<int64_t>::max()), {}, &cancel).status();
+  other.join();
+  EXPECT_EQ(ended.code(), ft::ErrorCode::cancelled);
+  EXPECT_EQ(s.memory_stats().leased, 0);
+}
+
+TEST(ApiMemory, TripCountsThatCannotBe) {
+  const ft::Session s = load(loop_model(true));
+  const ft::Status refused = s.run(trips(std::numeric_limits<int64_t>::max())).status();
+  EXPECT_THAT(refused.message(), AllOf(HasSubstr("Loop"), HasSubstr("9223372036854775807")));
+  // What 2^63 is in 64 bits is the least number: no trip.
+  const auto none = s.run(trips(std::numeric_limits<int64_t>::min())).value();
+  EXPECT_THAT(read(none[0]), ElementsAre(1, 2));
+  EXPECT_EQ(none[1].shape()[0], 0);
+}
+
 TEST(ApiMemory, DonationsThatCannotBe) {
   const ft::Session s = load(state_model());
   ft::PreparedRun run = s.prepare();
@@ -255,6 +342,15 @@ TEST(ApiMemory, BoundMemoryThatCannotBe) {
   ASSERT_TRUE(run.bind_output("next", {}).ok());
   ASSERT_TRUE(run.run().ok());
   EXPECT_EQ(room[6], 20);
+}
+
+TEST(ApiMemory, AShapeOverItsBoundSaysWhatToDo) {
+  ft::SessionOptions o;
+  o.max_dimensions["N"] = 2;
+  const ft::Session s = load(affine_model(), o);
+  EXPECT_TRUE(s.run({{"x", floats({1, 2, 3, 4, 5, 6}, {2, 3})}}).ok());
+  EXPECT_THAT(s.run({{"x", ft::Value::tensor(ft::ElementType::f32, Shape{3, 3}).value()}}).status().message(),
+              AllOf(HasSubstr("N at most 2"), HasSubstr("what came has 3. Load the model with a larger bound")));
 }
 
 TEST(ApiMemory, AValueThatWasMovedIsAbsentAndSaysSo) {

@@ -1,5 +1,7 @@
 #include "api/models_testing.h"
 
+#include "graph/text.h"
+#include "onnx/save/save.h"
 #include "onnx/testing.h"
 
 namespace forethought_testing {
@@ -51,6 +53,19 @@ std::string state_model() {
   m.graph.nodes.push_back(node("Add", {"h", "x"}, {"next"}));
   m.graph.nodes.push_back(node("Mul", {"next", "ten"}, {"y"}));
   return wire::serialize(m);
+}
+
+std::string loop_model(bool stacks) {
+  const std::string head = "graph loop(%m: i64[], %x: f32[2]) { %y", loop = R"( = Loop(%m, bool true, %x) {
+      body: graph(%i: i64[], %go: bool[], %s: f32[2]) {
+        %next = Neg(%s)
+        %on = Identity(%go)
+        %slice = Identity(%s)
+        return %on, %next)";
+  const std::string text =
+      stacks ? head + ", %all" + loop + ", %slice } } return %y, %all }" : head + loop + " } } return %y }";
+  const auto graph = graph_from_text(text);
+  return model_bytes(**graph).value();
 }
 
 }  // namespace forethought_testing

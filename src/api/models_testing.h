@@ -8,5 +8,7 @@ namespace forethought_testing {
 std::string affine_model();    // y = 2·x + 1 and s = sum(y), x: f32[N,3], y: f32[N,3]; metadata "alphabet": "abc"
 std::string state_model();     // next = h + x, y = 10·next, all f32[3]
 std::string sequence_model();  // q = [a, b], a and b: f32[2]
+// y = x after m trips of a loop that turns its sign and never ends by itself; all = each state, if it stacks them.
+std::string loop_model(bool stacks);
 
 }  // namespace forethought_testing

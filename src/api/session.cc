@@ -18,7 +18,8 @@ struct PreparedRun::Rep {
   std::vector<::forethought::Value> outputs;  // of the last run
   struct Donation {
     size_t output, input;
-    bool rebound = false;  // the caller bound the input after the last run: that is what the next one reads
+    // Bound by the caller after the last run: the next takes these as they are, and turns nothing into them.
+    bool new_output = false, new_input = false;
   };
   std::vector<Donation> donations;
   std::vector<bool> read_only;  // by input: what is bound there must not be written
@@ -60,20 +61,9 @@ Metadata public_metadata(const ModelInfo& info) {
   return m;
 }
 
-::forethought::StatusOr<::forethought::SessionOptions> inner_options(const SessionOptions& o) {
+::forethought::SessionOptions inner_options(const SessionOptions& o) {
   ::forethought::SessionOptions in;
-  switch (o.level) {
-    case OptimizationLevel::disabled:
-    case OptimizationLevel::basic:
-    case OptimizationLevel::extended:
-    case OptimizationLevel::all:
-      in.optimization_level = static_cast<::forethought::OptimizationLevel>(o.level);
-      break;
-    default:
-      return invalid(absl::StrCat(static_cast<int>(o.level), " is no optimisation level"));
-  }
-  if (o.threads < 0 || o.threads > 1024)
-    return invalid(absl::StrCat(o.threads, " threads cannot be had; 0 to 1024 can"));
+  in.optimization_level = static_cast<::forethought::OptimizationLevel>(o.level);
   in.intra_op_threads = o.threads;
   in.plan = o.pack_memory ? PlanMode::packed : PlanMode::off;
   for (const std::string& p : o.providers) in.providers.push_back({p, {}});
@@ -179,7 +169,7 @@ void Cancel::reset() { rep_->flag.reset(); }
 Result<Session> Session::load(const std::string& path, const SessionOptions& options) {
   std::shared_ptr<Rep> rep;
   const Status s = guarded([&]() -> ::forethought::Status {
-    ASSIGN_OR_RETURN(const auto in, inner_options(options));
+    const auto in = inner_options(options);
     ASSIGN_OR_RETURN(auto session, ::forethought::Session::load(path, in));
     rep = wrap(std::move(session));
     return absl::OkStatus();
@@ -192,7 +182,7 @@ Result<Session> Session::load_bytes(std::span<const std::byte> model, const Sess
                                     std::shared_ptr<void> owner) {
   std::shared_ptr<Rep> rep;
   const Status s = guarded([&]() -> ::forethought::Status {
-    ASSIGN_OR_RETURN(const auto in, inner_options(options));
+    const auto in = inner_options(options);
     const std::string_view bytes(reinterpret_cast<const char*>(model.data()), model.size());
     BufferRef keeper = owner ? hold(std::move(owner)) : BufferRef();
     ASSIGN_OR_RETURN(auto session, ::forethought::Session::load_bytes(bytes, std::move(keeper), in));
@@ -269,7 +259,7 @@ Status PreparedRun::bind_input(std::string_view name, const Value& value) {
   if (Status s = find(rep_->session->inputs, name, "input", &i); !s.ok()) return s;
   rep_->inputs[i] = inner_value(value);
   rep_->read_only[i] = value.read_only();
-  for (Rep::Donation& d : rep_->donations) d.rebound = d.rebound || d.input == i;
+  for (Rep::Donation& d : rep_->donations) d.new_input = d.new_input || d.input == i;
   return Status();
 }
 
@@ -278,6 +268,7 @@ Status PreparedRun::bind_output(std::string_view name, const Value& value) {
   if (Status s = find(rep_->session->outputs, name, "output", &i); !s.ok()) return s;
   if (Status s = check_bound(rep_->session->outputs[i], value); !s.ok()) return s;
   rep_->bound[i] = inner_value(value);
+  for (Rep::Donation& d : rep_->donations) d.new_output = d.new_output || d.output == i;
   return Status();
 }
 
@@ -301,23 +292,28 @@ Status PreparedRun::donate(std::string_view output, std::string_view input) {
 
 // Makes the last run's outputs inputs.
 Status PreparedRun::Rep::donate() {
-  if (!std::exchange(ran, false)) {
-    for (Donation& d : donations) d.rebound = false;
-    return Status();
-  }
+  const auto refuse = [&](const Donation& d, const char* what) {
+    return Status(ErrorCode::invalid_argument, absl::StrCat("output '", session->outputs[d.output].name,
+                                                            "' is bound to memory that is to change places "
+                                                            "with that of input '",
+                                                            session->inputs[d.input].name, "' after each run, ", what));
+  };
   for (const Donation& d : donations) {
-    if (!d.rebound && !bound[d.output].is_none() && read_only[d.input])
-      return Status(
-          ErrorCode::invalid_argument,
-          absl::StrCat("input '", session->inputs[d.input].name, "' is bound to read-only memory, which output '",
-                       session->outputs[d.output].name, "' was to be written to: bind memory that can be written"));
+    const bool turns = ran && !d.new_input;
+    if (bound[d.output].is_none() || (turns && d.new_output)) continue;
+    if (inputs[d.input].is_none())
+      return refuse(d, "to which nothing is bound: bind memory to the input, too, or the output to none");
+    if (turns && read_only[d.input]) return refuse(d, "which is read-only: bind memory that can be written");
   }
   for (Donation& d : donations) {
-    if (std::exchange(d.rebound, false)) continue;
-    if (!bound[d.output].is_none()) bound[d.output] = std::move(inputs[d.input]);
-    inputs[d.input] = std::move(outputs[d.output]);
-    read_only[d.input] = false;
+    if (ran && !d.new_input) {
+      if (!bound[d.output].is_none() && !d.new_output) bound[d.output] = std::move(inputs[d.input]);
+      inputs[d.input] = std::move(outputs[d.output]);
+      read_only[d.input] = false;
+    }
+    d.new_input = d.new_output = false;
   }
+  ran = false;
   return Status();
 }
 

@@ -64,27 +64,33 @@ StatusOr<DimensionBounds> dimension_bounds(const SessionOptions& options, const 
   if (bounds.empty()) return bounds;
   const std::vector<std::string> names = symbols_of(inputs);
   for (const auto& [name, most] : bounds) {
-    if (most < 1)
-      return invalid(absl::StrCat("max_dimensions: the bound of '", name, "' is ", most, "; it is at least 1"));
+    const bool of_model = !options.max_dimensions.contains(name);
+    const std::string who = of_model ? absl::StrCat("the model's metadata '", kBoundsKey, "'") : "max_dimensions";
+    if (most < 1) return invalid(absl::StrCat(who, ": the bound of '", name, "' is ", most, "; it is at least 1"));
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     const std::string near(nearest_name(name, std::vector<std::string_view>(names.begin(), names.end())));
-    return invalid(absl::StrCat("max_dimensions: no input has a dim '", name, "'",
-                                near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?"),
-                                names.empty() ? ". The inputs have no symbolic dims"
-                                              : absl::StrCat(". Their symbolic dims: ", absl::StrJoin(names, ", "))));
+    const Status unknown = invalid(absl::StrCat(
+        who, ": no input has a dim '", name, "'", near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?"),
+        names.empty() ? ". The inputs have no symbolic dims"
+                      : absl::StrCat(". Their symbolic dims: ", absl::StrJoin(names, ", "))));
+    return of_model ? unknown : as_wrong_option(unknown);
   }
   return bounds;
+}
+
+void put_numbers(const DimensionBounds& bounds, SymShape* shape) {
+  for (Dim& d : shape->dims)
+    d = d.substitute([&](std::string_view n) -> std::optional<int64_t> {
+      const auto it = bounds.find(std::string(n));
+      return it == bounds.end() ? std::nullopt : std::optional<int64_t>(it->second);
+    });
 }
 
 bool put_bounds(const Graph& graph, const DimensionBounds& bounds, FactTable* seeds) {
   bool all = true;
   for (ValueId v : graph.inputs()) {
     ValueFact& f = (*seeds)[v];
-    for (Dim& d : f.shape.dims)
-      d = d.substitute([&](std::string_view n) -> std::optional<int64_t> {
-        const auto it = bounds.find(std::string(n));
-        return it == bounds.end() ? std::nullopt : std::optional<int64_t>(it->second);
-      });
+    put_numbers(bounds, &f.shape);
     all = all && (f.type.is_object() || f.shape.is_known());
   }
   return all;

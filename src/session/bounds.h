@@ -22,7 +22,9 @@ constexpr const char* kBoundsKey = "forethought.max_dimensions";
 StatusOr<DimensionBounds> dimension_bounds(const SessionOptions& options, const ModelInfo& info,
                                            const std::vector<NodeArg>& inputs);
 
-// Puts the bounds in the place of symbols in the inputs' shapes; tells whether all of them are numbers then.
+// Puts the bounds in the place of symbols in a shape.
+void put_numbers(const DimensionBounds& bounds, SymShape* shape);
+// The same in the inputs' shapes; tells whether all of them are numbers then.
 bool put_bounds(const Graph& graph, const DimensionBounds& bounds, FactTable* seeds);
 
 }  // namespace forethought

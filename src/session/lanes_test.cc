@@ -112,7 +112,7 @@ TEST(LanesOfASession, A23_TheChoiceGivesItsReason) {
   auto graph = graph_from_text(kBranches);
   ASSERT_TRUE(graph.ok());
   EXPECT_THAT(std::string(Session::from_graph(std::move(*graph), wrong).status().message()),
-              HasSubstr("up to 64 lanes"));
+              HasSubstr("lanes is -1; it is to be from 0 to 64"));
 }
 
 TEST(LanesOfASession, A10_RunsInLanesCallForNoMemory) {

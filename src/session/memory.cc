@@ -37,12 +37,6 @@ Status check_retention(const RetentionCaps& caps) {
   return absl::OkStatus();
 }
 
-Status too_little(const MemoryBudget::Refusal& r, const std::vector<MemoryHolder>& holders, int64_t least) {
-  return exhausted(absl::StrCat(r.who, " needs ", readable_bytes(r.bytes), " more than the ",
-                                r.of_process ? "process's memory limit of " : "memory limit of ",
-                                readable_bytes(r.limit), " leaves; ", explain_need(holders, least)));
-}
-
 Status change_limit(MemoryBudget& budget, int64_t bytes) {
   RETURN_IF_ERROR(check_limit(bytes));
   const MemoryStatistics s = budget.statistics();
@@ -60,7 +54,10 @@ Status change_limit(MemoryBudget& budget, int64_t bytes) {
 // Loads; if a limit refuses, goes through it once more without taking memory, to find out what would be enough.
 StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& options, std::string_view what,
                                                         Attempt attempt) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<MemoryBudget> budget, make_budget(options));
+  RETURN_IF_ERROR(check_options(options));
+  auto made = make_budget(options);
+  if (!made.ok()) return as_wrong_option(made.status());
+  const std::shared_ptr<MemoryBudget> budget = *std::move(made);
   const MemoryStatistics before = MemoryBudget::process()->statistics();
   auto session = attempt({budget, false, {}});
   const auto refusal = MemoryBudget::refusal_of(session.status());

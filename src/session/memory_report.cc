@@ -118,6 +118,12 @@ void sort_holders(std::vector<MemoryHolder>* holders) {
   std::ranges::stable_sort(*holders, std::greater(), &MemoryHolder::bytes);
 }
 
+Status too_little(const MemoryBudget::Refusal& r, const std::vector<MemoryHolder>& holders, int64_t least) {
+  return exhausted(absl::StrCat(r.who, " needs ", readable_bytes(r.bytes), " more than the ",
+                                r.of_process ? "process's memory limit of " : "memory limit of ",
+                                readable_bytes(r.limit), " leaves; ", explain_need(holders, least)));
+}
+
 std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least) {
   std::string text =
       absl::StrCat("allow at least ", readable_bytes(least), " (", least, " bytes), or release outputs that are held");

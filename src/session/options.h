@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/status.h"
 #include "memory/budget.h"
 #include "passes/passes.h"
 #include "threading/cancel_flag.h"
@@ -25,13 +27,14 @@ struct ProviderSpec {
   std::map<std::string, std::string> options;
 };
 
-constexpr int kMostLanes = 64;
+constexpr int kMostLanes = 64, kMostThreads = 1024, kMostPlans = 1 << 20;
 
 struct SessionOptions {
   OptimizationLevel optimization_level = OptimizationLevel::all;
-  int intra_op_threads = 0;  // 0: one for each core this process may use
-  int lanes = 0;             // for parallel branches; 0: where they are expected to be faster, see host_lanes.h;
-                             // the knob FORETHOUGHT_LANES is the default. At most kMostLanes
+  int intra_op_threads =
+      0;          // 0: FORETHOUGHT_THREADS, else one for each core this process may use. At most kMostThreads
+  int lanes = 0;  // for parallel branches; 0: where they are expected to be faster, see host_lanes.h;
+                  // the knob FORETHOUGHT_LANES is the default. At most kMostLanes
   PlanMode plan = PlanMode::packed;     // the knob FORETHOUGHT_PLAN is the default
   bool share = true;                    // views, in-place and windows; off: for comparison
   std::vector<ProviderSpec> providers;  // in order of priority; empty: the CPU alone. The CPU always takes the rest
@@ -40,7 +43,7 @@ struct SessionOptions {
   RetentionCaps retention;              // what its arenas keep between runs
   int idle_trim_ms = 0;                 // after so long without a run, all that is kept goes back; 0: never
   std::shared_ptr<MemorySource> execution_source, io_source;  // the caller's allocators of the arenas; null: the system
-  int plan_cache_capacity = 32;                               // programs kept for shapes seen before
+  int plan_cache_capacity = 32;                               // programs kept for shapes seen before; 1 to kMostPlans
   int64_t fold_budget = kDefaultFoldBudget;                   // bytes that constant folding may add to the model
   int rewrite_limit = -1;  // stop after so many applied rewrites (for bisection); -1: no limit
   std::vector<std::string> disabled_rewrites;
@@ -54,6 +57,16 @@ struct SessionOptions {
   bool profiling = false;
   std::map<std::string, std::string> config;  // onnxruntime's session config entries, kept and shown
 };
+
+// An error that lies in the caller's options or the environment, not in the model: invalid(), and is_wrong_option().
+Status wrong_option(std::string_view message);
+Status as_wrong_option(Status status);  // marks what invalid() gave so; others stay as they are
+bool is_wrong_option(const Status& status);
+
+// What can be told without a model: ranges, names given twice, and the knobs of the environment (base/knobs.h).
+Status check_options(const SessionOptions& options);
+// An error if a path, which `what` names, has a NUL in it: the system would take it for a shorter one.
+Status check_path(std::string_view what, std::string_view path);
 
 class StepSink;
 

@@ -56,13 +56,17 @@ StatusOr<std::vector<std::unique_ptr<Provider>>> make_providers(const SessionOpt
 }
 
 void bind_dimensions(Graph& graph, const SessionOptions& options) {
-  if (options.free_dimensions.empty()) return;
+  auto unused = options.free_dimensions;
   for (ValueId v : graph.inputs())
     for (Dim& d : graph.value(v).shape.dims)
       d = d.substitute([&](std::string_view n) -> std::optional<int64_t> {
         const auto it = options.free_dimensions.find(std::string(n));
-        return it == options.free_dimensions.end() ? std::nullopt : std::optional<int64_t>(it->second);
+        if (it == options.free_dimensions.end()) return std::nullopt;
+        unused.erase(it->first);
+        return it->second;
       });
+  for (const auto& [name, number] : unused)
+    log_warning("no input has a dim '{}' that could be {}: the number for it has no effect", name, number);
 }
 
 void describe_io(const Graph& graph, PipelineReport* report) {

@@ -56,6 +56,7 @@ void SessionSummary::describe(const CompiledProgram& p) {
 
 StatusOr<std::unique_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
   const double start = now_ms();
+  RETURN_IF_ERROR(check_path("the path of the model", path));
   const auto attempt = [&](const PrepareOptions& prepare) -> StatusOr<std::unique_ptr<Session>> {
     auto result = run_pipeline({path, {}, {}, nullptr, prepare.budget}, options);
     if (!result.ok()) return result.status();  // it names the file
@@ -121,7 +122,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   s->figures_.nodes_in_file = s->report_.stages.front().nodes_after;
   s->figures_.nodes = static_cast<int64_t>(result.graph->node_count_deep());
   if (!options.optimized_model_path.empty() && !prepare.dry)
-    RETURN_IF_ERROR(with_context(save_model(*result.graph, options.optimized_model_path), "save the optimised model"));
+    RETURN_IF_ERROR(as_wrong_option(
+        with_context(save_model(*result.graph, options.optimized_model_path), "save the optimised model")));
   for (const auto& p : s->providers_) s->devices_.add(p->driver());
   s->device_io_ = std::make_unique<DeviceIo>(*result.graph, s->devices_);
   PrepareOptions how = prepare;
@@ -143,10 +145,7 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   shared.exact = options.plan == PlanMode::exact || knob_string(Knob::kPlan) == "exact";
   shared.share = options.share;
   shared.lanes = options.lanes != 0 ? options.lanes : static_cast<int>(knob_int(Knob::kLanes));
-  if (shared.lanes < 0 || shared.lanes > kMostLanes)
-    return invalid(absl::StrCat("a session has up to ", kMostLanes, " lanes, or 0 for as many as are expected to pay; ",
-                                shared.lanes, " were asked for"));
-  shared.capacity = static_cast<size_t>(std::max(1, options.plan_cache_capacity));
+  shared.capacity = static_cast<size_t>(options.plan_cache_capacity);
   shared.instances = s->instances_.get();
   shared.devices = &s->devices_;
   s->source_ = std::make_unique<GraphSource>(*s->prepared_, shared);
@@ -158,7 +157,11 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   const bool bounded = !fixed && put_bounds(g, bounds, &seeds);
   if (fixed || bounded) {
     auto made = fixed ? s->source_->plan_at_load(seeds) : s->source_->plan_bound(seeds);
-    if (!made.ok()) return fixed ? made.status() : with_context(made.status(), "plan for the largest shapes");
+    if (!made.ok()) {
+      if (fixed) return made.status();
+      const Status status = with_context(made.status(), "plan for the largest shapes");
+      return options.max_dimensions.empty() ? status : as_wrong_option(status);
+    }
     const CompiledProgram* planned = made->get();
     s->figures_.planned = true;
     s->figures_.describe(*planned);
@@ -283,19 +286,29 @@ Status Session::run(std::span<const NamedValue> feeds, std::span<const std::stri
     return invalid(absl::StrCat(output_names.size(), " output names, but room for ", outputs.size(), " outputs"));
   absl::InlinedVector<Value, 4> out(outputs_.size());
   absl::InlinedVector<int, 4> position;
+  absl::InlinedVector<size_t, 4> first(outputs_.size(), output_names.size());  // that asked for it, or brought memory
   for (size_t k = 0; k < output_names.size(); ++k) {
     const int i = find_output(output_names[k]);
     if (i < 0)
       return invalid(absl::StrCat("the model has no output '", std::string(output_names[k]), "'",
                                   did_you_mean(output_names[k], outputs_), " Its outputs: ", list_names(outputs_)));
     position.push_back(i);
+    if (first[i] == output_names.size()) first[i] = k;
     if (outputs[k].is_none()) continue;
     if (!out[i].is_none())
       return invalid(absl::StrCat("output '", std::string(output_names[k]), "' was given memory twice: give it once"));
+    first[i] = k;
     out[i] = outputs[k];
   }
   RETURN_IF_ERROR(run_ordered({in.data(), in.size()}, {out.data(), out.size()}, options));
-  for (size_t k = 0; k < position.size(); ++k) outputs[k] = out[position[k]];
+  for (size_t k = 0; k < position.size(); ++k) {
+    const Value& made = out[position[k]];
+    if (k == first[position[k]]) {
+      outputs[k] = made;
+    } else {  // callers may write into what they get
+      ASSIGN_OR_RETURN(outputs[k], copy_of(made, output_names[k]));
+    }
+  }
   return absl::OkStatus();
 }
 

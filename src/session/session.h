@@ -73,9 +73,10 @@ class Session {
   const std::vector<std::string>& providers() const { return provider_names_; }
   SessionSummary summary() const;
 
-  // Runs once. `outputs[i]` receives the output named `output_names[i]` (no names: all of them, in order). An output
-  // that comes in as a tensor with memory is written there if its type and shape are right (else: an error).
-  // Feeds are borrowed for the call. Any number of runs may go on at once.
+  // Runs once. `outputs[i]` receives the output named `output_names[i]` (no names: all of them, in order); one that is
+  // named twice comes twice, each time with memory of its own. An output that comes in as a tensor with memory is
+  // written there if its type and shape are right (else: an error). Feeds are borrowed for the call. Any number of runs
+  // may go on at once.
   Status run(std::span<const NamedValue> feeds, std::span<const std::string_view> output_names,
              std::span<Value> outputs, const RunOptions& options = RunOptions::plain());
 
@@ -106,6 +107,12 @@ class Session {
   // Gives back what is kept between runs until at most `keep` bytes are: side arena first, then I/O, then execution, in
   // each what was freed longest ago. Returns by how much `retained` fell. What is live or leased stays.
   int64_t trim(int64_t keep = 0);
+  // Memory of the I/O arena for a tensor of numbers that a caller is to fill and to feed, or to bind: contents
+  // undefined, counted as leased under the name `who`, and the arena's again when the last copy of the tensor goes.
+  // `to_come` tells what is going to be asked for after it, for the error when a limit refuses.
+  StatusOr<Tensor> take_io(
+      DType dtype, std::span<const int64_t> dims, std::string_view who,
+      FunctionRef<int64_t()> to_come = [] { return int64_t{0}; });
   // What the arenas may keep from now on; what is over goes at once. Refuses caps below kRetainPlanned.
   Status set_retention(const RetentionCaps& caps);
   // 0: none. Refuses limits that are negative or below what is live now.
@@ -128,6 +135,7 @@ class Session {
                    const RunOptions& options);
   Status run_program(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
                      std::span<Value> outputs, const RunOptions& options);
+  StatusOr<Value> copy_of(const Value& value, std::string_view who);  // in the I/O arena, down to the last element
   MemoryReport report_for(const CompiledProgram* program, std::span<const uint8_t> bound) const;
   Status check_input(size_t i, const Value& v) const;
   int find_input(std::string_view name) const;

@@ -179,7 +179,7 @@ StatusOr<DType> check_view(const View& v) {
 }
 
 template <typename Struct>
-StatusOr<Imported> import_view(Struct* managed, uint64_t flags) {
+StatusOr<Imported> import_view(Struct* managed, uint64_t flags, MakeTensor make) {
   const View& v = managed->view;
   ASSIGN_OR_RETURN(const DType dtype, check_view(v));
   const int bits = bit_width(dtype);
@@ -202,11 +202,12 @@ StatusOr<Imported> import_view(Struct* managed, uint64_t flags) {
     return unsupported(absl::StrCat("a DLPack tensor of ", info(dtype).type_name,
                                     " with strides cannot be read; make it contiguous first"));
   if (!contiguous) RETURN_IF_ERROR(check_reach(v, width));
-  ASSIGN_OR_RETURN(result.tensor, make_tensor(dtype, result.tensor.dims));
+  ASSIGN_OR_RETURN(result.tensor, make(dtype, result.tensor.dims));
   auto* to = static_cast<std::byte*>(result.tensor.data);
   result.copied_bytes = result.tensor.bytes();
   result.read_only = false;
   if (padded) {
+    std::memset(to, 0, static_cast<size_t>(result.copied_bytes));
     pack_padded(from, elements, bits, to);
   } else if (contiguous) {
     std::memcpy(to, from, static_cast<size_t>(result.copied_bytes));
@@ -235,17 +236,17 @@ StatusOr<ManagedVersioned*> to_versioned(const Tensor& tensor, uint64_t flags) {
 
 StatusOr<Managed*> to_managed(const Tensor& tensor) { return export_tensor<Managed>(tensor); }
 
-StatusOr<Imported> from_managed(Managed* managed) {
+StatusOr<Imported> from_managed(Managed* managed, MakeTensor make) {
   if (!managed) return invalid("the DLPack struct is null");
-  return import_view(managed, 0);
+  return import_view(managed, 0, make);
 }
 
-StatusOr<Imported> from_versioned(ManagedVersioned* managed) {
+StatusOr<Imported> from_versioned(ManagedVersioned* managed, MakeTensor make) {
   if (!managed) return invalid("the DLPack struct is null");
   if (managed->version.major != kVersion.major)
     return unsupported(absl::StrCat("the tensor comes as DLPack ", managed->version.major, ".", managed->version.minor,
                                     "; version ", kVersion.major, " is understood: ask its maker for that"));
-  return import_view(managed, managed->flags);
+  return import_view(managed, managed->flags, make);
 }
 
 }  // namespace forethought::dlpack

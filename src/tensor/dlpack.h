@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/function_ref.h"
 #include "base/status.h"
 #include "tensor/value.h"
 
@@ -56,11 +57,17 @@ struct Imported {
   int64_t copied_bytes = 0;  // 0: the tensor reads the struct's memory where it is
 };
 
+// Where a copy goes: a tensor with memory of its own, contents undefined.
+using MakeTensor = FunctionRef<StatusOr<Tensor>(DType, std::span<const int64_t>)>;
+inline StatusOr<Tensor> on_heap(DType dtype, std::span<const int64_t> dims) { return make_tensor(dtype, dims); }
+
 // A tensor over the struct's memory; where that is strided or not aligned to its elements, over one copy. The struct is
 // the tensor's from then on: its deleter is called exactly once, when the last user of the memory is gone, or at once
 // after a copy. After an error the struct is still the caller's.
-StatusOr<Imported> from_managed(Managed* managed);
-StatusOr<Imported> from_versioned(ManagedVersioned* managed);
+StatusOr<Imported> from_managed(
+    Managed* managed, MakeTensor make = [](auto... a) { return on_heap(a...); });
+StatusOr<Imported> from_versioned(
+    ManagedVersioned* managed, MakeTensor make = [](auto... a) { return on_heap(a...); });
 
 // Whether the host can read memory of this kind of device; else an error that names it.
 Status check_device(Device device);

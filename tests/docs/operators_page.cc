@@ -90,6 +90,10 @@ the pinned onnx package; a test compares. Import brings older opsets (from 6 on)
 that the kernels of each input take, "not here" those that the schema allows beyond them: a model that has them is
 refused by name. No types stand where the operator takes any value (control flow, sequences).
 
+Where other runtimes read ONNX otherwise: a Loop with a trip count and an empty condition input makes all its trips,
+whatever condition its body gives, as ONNX says (onnxruntime ends it when the body gives false). With neither, the body
+ends it.
+
 Words for types: floats are f32, f64, f16, bf16; signed, unsigned and ints are of 8 to 64 bits; numbers are floats and
 ints; fixed is numbers and bool; plain is fixed and string; indices are i32, i64; newer are types that this build has
 no name for.

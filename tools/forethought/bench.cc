@@ -60,7 +60,7 @@ int run(const BenchArguments& a) {
   auto loaded = load_session(a.model, *options);
   if (!loaded.ok()) return fail(loaded.status(), kBadInput);
   Session& s = **loaded;
-  auto dims = input_dims(a.model, s.inputs());
+  auto dims = input_dims(a.model, s);
   if (!dims.ok()) return fail(dims.status(), kUsage);
   auto made = random_inputs(s, *dims);
   if (!made.ok()) return fail(made.status(), kBadInput);

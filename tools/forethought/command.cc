@@ -14,6 +14,8 @@
 #include "graph/schema/schema.h"
 #include "graph/text.h"
 #include "providers/cpu/cpu_provider.h"
+#include "session/bounds.h"
+#include "session/input_symbols.h"
 
 namespace forethought {
 namespace {
@@ -60,6 +62,35 @@ StatusOr<std::map<std::string, Dims>> shapes_of(const ModelArguments& a) {
     }
   }
   return given;
+}
+
+// Numbers for symbols, from --dim or --max-dim.
+StatusOr<std::map<std::string, int64_t>> numbers_of(const std::vector<std::string>& arguments, const char* option) {
+  std::map<std::string, int64_t> numbers;
+  for (const std::string& d : arguments) {
+    ASSIGN_OR_RETURN(const auto pair, split(d, "SYMBOL=8"));
+    auto n = number(pair.second);
+    if (!n.ok()) return with_context(n.status(), absl::StrCat(option, " ", d));
+    if (!numbers.emplace(pair.first, *n).second)
+      return invalid(absl::StrCat(option, " names '", pair.first, "' twice"));
+  }
+  return numbers;
+}
+
+// An error if dims from --shape are none that the input declares.
+Status check_shape(const NodeArg& input, const Dims& given) {
+  if (!input.type.is_tensor())
+    return invalid(absl::StrCat("--shape names '", input.name, "', which is ", to_string(input.type),
+                                " and has no shape: give it as a file"));
+  if (!input.shape.has_rank) return absl::OkStatus();
+  const bool fits =
+      std::equal(input.shape.dims.begin(), input.shape.dims.end(), given.begin(), given.end(),
+                 [](const Dim& declared, int64_t n) { return !declared.is_known() || declared.value() == n; });
+  if (fits) return absl::OkStatus();
+  return invalid(absl::StrCat("--shape ", input.name, "=", absl::StrJoin(given, ","), ": the model declares input '",
+                              input.name, "' as ", to_string(input.shape), "; give ", input.shape.dims.size(),
+                              input.shape.dims.size() == 1 ? " dim" : " dims",
+                              ", and where the model has a number, that number"));
 }
 
 #define RULE(stage, rewrite) #rewrite,
@@ -146,14 +177,14 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
     if (std::find(std::begin(kRewrites), std::end(kRewrites), rewrite) == std::end(kRewrites))
       return invalid(absl::StrCat("there is no rewrite '", rewrite, "'; there are: ", absl::StrJoin(kRewrites, ", ")));
   RETURN_IF_ERROR(shapes_of(a).status());
-  for (const std::string& d : a.dimensions) {
-    ASSIGN_OR_RETURN(const auto pair, split(d, "SYMBOL=8"));
-    ASSIGN_OR_RETURN(o.free_dimensions[pair.first], number(pair.second));
-  }
-  for (const std::string& d : a.max_dimensions) {
-    ASSIGN_OR_RETURN(const auto pair, split(d, "SYMBOL=8"));
-    ASSIGN_OR_RETURN(o.max_dimensions[pair.first], number(pair.second));
-  }
+  ASSIGN_OR_RETURN(o.free_dimensions, numbers_of(a.dimensions, "--dim"));
+  ASSIGN_OR_RETURN(o.max_dimensions, numbers_of(a.max_dimensions, "--max-dim"));
+  for (const auto& [name, most] : o.max_dimensions)
+    if (const auto it = o.free_dimensions.find(name); it != o.free_dimensions.end())
+      return invalid(absl::StrCat("--dim ", name, "=", it->second, " makes '", name, "' a number, --max-dim ", name,
+                                  "=", most,
+                                  " bounds it: give one of the two (with --max-dim, sizes come by --shape)"));
+  RETURN_IF_ERROR(check_options(o));
   return o;
 }
 
@@ -175,9 +206,11 @@ StatusOr<PipelineResult> load_to_stage(const ModelArguments& a, const SessionOpt
   return run_pipeline(std::move(source), options, until);
 }
 
-StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vector<NodeArg>& inputs,
+StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const Session& session, Sizes sizes,
                                        const std::map<size_t, std::string>& files) {
+  const std::vector<NodeArg>& inputs = session.inputs();
   ASSIGN_OR_RETURN(const auto given, shapes_of(a));
+  ASSIGN_OR_RETURN(const DimensionBounds bounds, dimension_bounds(session.options(), session.info(), inputs));
   std::vector<std::string> names;
   for (const NodeArg& in : inputs) names.push_back(in.name);
   for (const auto& [name, dims] : given) {
@@ -189,12 +222,19 @@ StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vecto
       return invalid(absl::StrCat("--shape names '", name, "', which comes from a file"));
   }
   std::vector<Dims> result(inputs.size());
+  std::vector<Value> told(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const NodeArg& in = inputs[i];
     const auto it = given.find(in.name);
-    const auto numbers = in.shape.numbers();
+    SymShape shape = in.shape;
+    if (sizes == Sizes::largest) put_numbers(bounds, &shape);
+    const auto numbers = shape.numbers();
     if (it != given.end()) {
+      RETURN_IF_ERROR(check_shape(in, it->second));
       result[i] = it->second;
+      Tensor t;
+      t.dims = it->second;
+      told[i] = std::move(t);
     } else if (numbers) {
       result[i].assign(numbers->begin(), numbers->end());
     } else if (in.type.is_tensor() && !in.has_default && !files.count(i)) {
@@ -203,6 +243,7 @@ StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vecto
                                   "=…, or numbers for its symbols with --dim"));
     }
   }
+  RETURN_IF_ERROR(with_context(InputSymbols(inputs, bounds).check(inputs, told), "--shape"));
   return result;
 }
 
@@ -245,7 +286,7 @@ StatusOr<std::vector<Value>> random_inputs(const Session& session, const std::ve
 int fail(const Status& status, ExitCode code) {
   progress("");
   fmt::print(stderr, "forethought: {}\n", std::string(status.message()));
-  return code;
+  return is_wrong_option(status) ? kUsage : code;
 }
 
 bool on_terminal() {

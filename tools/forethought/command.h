@@ -46,9 +46,11 @@ StatusOr<std::unique_ptr<Session>> load_session(const ModelArguments& a, const S
 StatusOr<PipelineResult> load_to_stage(const ModelArguments& a, const SessionOptions& options, Stage until);
 
 // The dims of every input: from --shape, else from the model; none of inputs in `files`, which come from files, and of
-// those with a default. An input whose dims neither gives is an error that says
-// which option to use: a wrong use of the command line.
-StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const std::vector<NodeArg>& inputs,
+// those with a default. Symbols that have a bound and nothing else are of their largest size, if that is asked for. An
+// input whose dims nothing gives, or --shape that contradicts the model, is an error that says which option to use: a
+// wrong use of the command line.
+enum class Sizes { given, largest };
+StatusOr<std::vector<Dims>> input_dims(const ModelArguments& a, const Session& session, Sizes sizes = Sizes::given,
                                        const std::map<size_t, std::string>& files = {});
 // Random values: floats normal, integers 0 to 9, bools; the same for the same seed.
 StatusOr<Value> random_value(const NodeArg& input, const Dims& dims, uint64_t seed);
@@ -58,7 +60,7 @@ StatusOr<std::vector<Value>> random_inputs(const Session& session, const std::ve
 StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form);  // NAME=…
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);  // "; did you mean 'x'?" or ""
 
-int fail(const Status& status, ExitCode code);    // prints the error; returns the code
+int fail(const Status& status, ExitCode code);    // prints the error; returns the code, or kUsage for a wrong option
 bool on_terminal();                               // whether progress may be drawn on standard error
 void progress(const std::string& text);           // draws over the last one; nothing without a terminal
 std::string bytes_text(int64_t bytes);            // "12.3 MiB"

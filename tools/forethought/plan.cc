@@ -69,7 +69,7 @@ int run(const PlanArguments& a) {
   if (!options.ok()) return fail(options.status(), kUsage);
   auto session = load_session(a.model, *options);
   if (!session.ok()) return fail(session.status(), kBadInput);
-  auto dims = input_dims(a.model, (*session)->inputs());
+  auto dims = input_dims(a.model, **session, Sizes::largest);
   if (!dims.ok()) return fail(dims.status(), kUsage);
   auto compiled = (*session)->plan_for(*dims);
   if (!compiled.ok()) return fail(compiled.status(), kBadInput);

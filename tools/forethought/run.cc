@@ -108,7 +108,7 @@ int run(const RunArguments& a) {
   if (!session.ok()) return fail(session.status(), kBadInput);
   auto files = input_files(a, (*session)->inputs());
   if (!files.ok()) return fail(files.status(), kUsage);
-  auto dims = input_dims(a.model, (*session)->inputs(), *files);
+  auto dims = input_dims(a.model, **session, Sizes::given, *files);
   if (!dims.ok()) return fail(dims.status(), kUsage);
   auto inputs = make_inputs(a, (*session)->inputs(), *files, *dims);
   if (!inputs.ok()) return fail(inputs.status(), kBadInput);

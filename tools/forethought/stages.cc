@@ -13,8 +13,26 @@ struct StagesArguments {
   bool json = false, journal = false, claims = false;
 };
 
-nlohmann::json as_json(const PipelineReport& r) {
+// How many lanes the host's steps are in, and why.
+struct Lanes {
+  int count = 0;  // 0: that is chosen when the shapes are known
+  std::string reason;
+};
+
+StatusOr<Lanes> lanes_of(const StagesArguments& a, const Session& session) {
+  const SessionSummary s = session.summary();
+  if (s.planned) return Lanes{s.lanes, s.lanes_reason};
+  const auto dims = input_dims(a.model, session, Sizes::largest);
+  if (!dims.ok() && a.model.shapes.empty())
+    return Lanes{0, "chosen when the shapes of the inputs are known: give --shape or --dim"};
+  if (!dims.ok()) return as_wrong_option(dims.status());
+  ASSIGN_OR_RETURN(const auto program, session.plan_for(*dims));
+  return Lanes{program->lanes, program->host_lanes.reason};
+}
+
+nlohmann::json as_json(const PipelineReport& r, const Lanes& lanes) {
   nlohmann::json j;
+  j["lanes"] = {{"count", lanes.count}, {"reason", lanes.reason}};
   for (const StageRecord& s : r.stages)
     j["stages"].push_back({{"stage", name(s.stage)},
                            {"ms", s.ms},
@@ -41,11 +59,14 @@ void count_nodes(const Graph& graph, std::map<std::string, int>* nodes) {
 int run(const StagesArguments& a) {
   auto options = session_options(a.model);
   if (!options.ok()) return fail(options.status(), kUsage);
-  auto loaded = load_to_stage(a.model, *options, Stage::layout);
+  auto loaded = load_session(a.model, *options);
   if (!loaded.ok()) return fail(loaded.status(), kBadInput);
-  const PipelineReport& r = loaded->report;
+  const Session& session = **loaded;
+  const PipelineReport& r = session.report();
+  const auto lanes = lanes_of(a, session);
+  if (!lanes.ok()) return fail(lanes.status(), kBadInput);
   if (a.json) {
-    fmt::print("{}\n", as_json(r).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", as_json(r, *lanes).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return kOk;
   }
   fmt::print("{:<10} {:>9} {:>8} {:>8}\n", "stage", "ms", "before", "after");
@@ -53,9 +74,10 @@ int run(const StagesArguments& a) {
     fmt::print("{:<10} {:>9.3f} {:>8} {:>8}  {}\n", name(s.stage), s.ms, s.nodes_before, s.nodes_after, s.note);
   std::map<std::string, int> claimed, runs, applied, declined;
   for (const NodePlacement& p : r.partition.placements) claimed[p.provider] += p.fused_nodes;
-  count_nodes(*loaded->graph, &runs);
+  count_nodes(*session.prepared().view, &runs);
   for (const auto& [provider, n] : claimed)
     fmt::print("{} claimed {} nodes and runs {} after all rewrites\n", provider, n, runs[provider]);
+  fmt::print("lanes: {}\n", lanes->count == 0 ? lanes->reason : fmt::format("{} ({})", lanes->count, lanes->reason));
   for (const JournalEntry& e : r.journal) ++(e.applied ? applied : declined)[e.rule];
   for (const auto& [rule, n] : applied) fmt::print("applied  {:>6}  {}\n", n, rule);
   for (const auto& [rule, n] : declined) fmt::print("declined {:>6}  {}\n", n, rule);

@@ -43,7 +43,7 @@ int run(const TraceArguments& a) {
   auto loaded = load_session(a.model, *options);
   if (!loaded.ok()) return fail(loaded.status(), kBadInput);
   Session& session = **loaded;
-  auto dims = input_dims(a.model, session.inputs());
+  auto dims = input_dims(a.model, session);
   if (!dims.ok()) return fail(dims.status(), kUsage);
   auto inputs = random_inputs(session, *dims);
   if (!inputs.ok()) return fail(inputs.status(), kBadInput);

@@ -5,22 +5,24 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEAD = """# Knobs
 
-Environment variables that the runtime reads, each once, when it is first needed. Made from `src/base/knobs.inc` by
-`python3 tools/lint/knobs_page.py`.
+Environment variables that the runtime reads, each once, when it is first needed. One that is set to a value that is
+not here is an error of every session that is made, never ignored; an empty one is as good as not set. Made from
+`src/base/knobs.inc` by `python3 tools/lint/knobs_page.py`.
 
-| variable | default | what it does |
-|---|---|---|
+| variable | default | values | what it does |
+|---|---|---|---|
 """
 
 
 def page(inc: str) -> str:
     """The page for the text of knobs.inc."""
     text = r'"((?:[^"\\]|\\.)*)"'
-    rows = re.findall(rf"^KNOB\(\w+,\s*{text},\s*{text},\s*((?:{text}\s*)+)\)", inc, re.MULTILINE)
+    rows = re.findall(rf"^KNOB\(\w+,\s*{text},\s*{text},\s*{text},\s*((?:{text}\s*)+)\)", inc, re.MULTILINE)
     lines = []
-    for variable, default, what, _ in rows:
+    for variable, default, values, what, _ in rows:
         sentence = "".join(re.findall(text, what)).replace("|", "\\|")
-        lines.append(f"| `{variable}` | {f'`{default}`' if default else ''} | {sentence} |\n")
+        allowed = ", ".join(f"`{v}`" for v in values.split("|")) if "|" in values else values.replace("..", " to ")
+        lines.append(f"| `{variable}` | {f'`{default}`' if default else ''} | {allowed} | {sentence} |\n")
     return HEAD + "".join(lines)
 
 

@@ -10,7 +10,7 @@ import rules  # noqa: E402
 
 ROOMS = "# rooms\nbase:\ntensor: base\nkernels: base\ngraph: base tensor\n"
 FORMATTED = "// A file that is as it should be.\nint f(int a) { return a; }\n"
-KNOBS = 'KNOB(kIsa, "FORETHOUGHT_ISA", "", "Which tier: "\n     "a|b.")\n'
+KNOBS = 'KNOB(kIsa, "FORETHOUGHT_ISA", "", "b|c", "Which tier: "\n     "a|b.")\n'
 
 # (rule, file, text, a part of the finding or None where the text is right)
 CASES = [
@@ -107,4 +107,4 @@ def test_formatting_remembers_only_good_files(tmp_path):
 
 
 def test_knob_page_joins_the_parts_of_a_text():
-    assert "| `FORETHOUGHT_ISA` |  | Which tier: a\\|b. |" in knobs_page.page(KNOBS)
+    assert "| `FORETHOUGHT_ISA` |  | `b`, `c` | Which tier: a\\|b. |" in knobs_page.page(KNOBS)
