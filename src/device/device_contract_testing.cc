@@ -408,6 +408,25 @@ class RecordingRun final : public LaneRun {
   std::vector<std::pair<int32_t, Status>> failures_;
 };
 
+// A lane with a run under way, and a step for it: b = a + 1 on 64 bytes.
+struct LaneWithARun {
+  LaneWithARun(const std::shared_ptr<DeviceDriver>& driver, void* a, void* b)
+      : device(make_stream_lanes(driver)), call({a}, {b}, 64) {
+    auto opened = device->open(0);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    if (!opened.ok()) return;
+    lane = std::move(*opened);
+    EXPECT_TRUE(lane->begin(run).ok());
+  }
+  Status launch(int32_t step, const Runnable& kernel) { return lane->launch({step, &kernel, &call.ctx}); }
+
+  const BytesKernel plus_one = affine(1, 1);
+  std::shared_ptr<StreamLanes> device;
+  Call call;
+  RecordingRun run;
+  std::unique_ptr<LaneDriver> lane;
+};
+
 }  // namespace
 
 TEST_P(DeviceContract, Check31LanesRunStepsAndTellNotifications) {
@@ -441,48 +460,37 @@ TEST_P(DeviceContract, Check31LanesRunStepsAndTellNotifications) {
 }
 
 TEST_P(DeviceContract, Check31LanesNameTheStepThatFailedAndDrain) {
-  auto device = make_stream_lanes(driver_);
-  void *a = block(64), *b = block(64);
-  const BytesKernel plus_one = affine(1, 1);
-  Call call({a}, {b}, 64);
-  auto lane = device->open(0);
-  ASSERT_TRUE(lane.ok());
-  RecordingRun run;
-  ASSERT_TRUE((*lane)->begin(run).ok());
-  ASSERT_TRUE((*lane)->launch({4, &plus_one, &call.ctx}).ok());
-  ASSERT_TRUE((*lane)->launch({5, &failing(), &call.ctx}).ok());
-  ASSERT_TRUE((*lane)->record(0).ok());
-  ASSERT_TRUE((*lane)->launch({6, &plus_one, &call.ctx}).ok());
-  ASSERT_TRUE((*lane)->record(1).ok());
-  (*lane)->drain().IgnoreError();
-  EXPECT_EQ(run.reached_so_far(), (std::vector<int32_t>{0, 1})) << "also when the run is ending";
-  ASSERT_FALSE(run.failures().empty());
-  EXPECT_EQ(run.failures()[0].first, 5);
-  EXPECT_NE(run.failures()[0].second.message().find("always fails"), std::string::npos);
+  LaneWithARun l(driver_, block(64), block(64));
+  ASSERT_TRUE(l.lane);
+  ASSERT_TRUE(l.launch(4, l.plus_one).ok());
+  ASSERT_TRUE(l.launch(5, failing()).ok());
+  ASSERT_TRUE(l.lane->record(0).ok());
+  ASSERT_TRUE(l.launch(6, l.plus_one).ok());
+  ASSERT_TRUE(l.lane->record(1).ok());
+  l.lane->drain().IgnoreError();
+  EXPECT_EQ(l.run.reached_so_far(), (std::vector<int32_t>{0, 1})) << "also when the run is ending";
+  ASSERT_FALSE(l.run.failures().empty());
+  EXPECT_EQ(l.run.failures()[0].first, 5);
+  EXPECT_NE(l.run.failures()[0].second.message().find("always fails"), std::string::npos);
   RecordingRun again;  // the lane serves the next run as if nothing had been
-  ASSERT_TRUE((*lane)->begin(again).ok());
-  ASSERT_TRUE((*lane)->launch({0, &plus_one, &call.ctx}).ok());
-  ASSERT_TRUE((*lane)->record(0).ok());
-  ASSERT_TRUE((*lane)->drain().ok());
+  ASSERT_TRUE(l.lane->begin(again).ok());
+  ASSERT_TRUE(l.launch(0, l.plus_one).ok());
+  ASSERT_TRUE(l.lane->record(0).ok());
+  ASSERT_TRUE(l.lane->drain().ok());
   EXPECT_EQ(again.reached_so_far(), std::vector<int32_t>{0});
   EXPECT_TRUE(again.failures().empty());
 }
 
 TEST_P(DeviceContract, Check31ACancelledRunDrainsItsLanes) {
-  auto device = make_stream_lanes(driver_);
-  void *a = block(64), *b = block(64);
-  const BytesKernel plus_one = affine(1, 1);
-  Call call({a}, {b}, 64);
-  auto lane = device->open(0);
-  ASSERT_TRUE(lane.ok());
-  RecordingRun run;
-  ASSERT_TRUE((*lane)->begin(run).ok());
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE((*lane)->launch({i, &plus_one, &call.ctx}).ok());
-  ASSERT_TRUE((*lane)->record(0).ok());
-  run.cancel();
-  ASSERT_TRUE((*lane)->drain().ok());
-  EXPECT_EQ(run.reached_so_far(), std::vector<int32_t>{0});
-  EXPECT_TRUE(run.failures().empty());
+  LaneWithARun l(driver_, block(64), block(64));
+  ASSERT_TRUE(l.lane);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(l.launch(i, l.plus_one).ok());
+  ASSERT_TRUE(l.lane->record(0).ok());
+  l.run.cancel();
+  l.lane->drop();
+  ASSERT_TRUE(l.lane->drain().ok());
+  EXPECT_EQ(l.run.reached_so_far(), std::vector<int32_t>{0});
+  EXPECT_TRUE(l.run.failures().empty());
 }
 
 }  // namespace forethought

@@ -5,36 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <new>
 #include <stdexcept>
 #include <thread>
 
 #include "exec/program_builder_for_tests.h"
+#include "memory/memory_calls_testing.h"
 #include "memory/system.h"
 #include "threading/cancel_flag.h"
-
-namespace {
-thread_local int64_t heap_calls = 0;
-}
-
-// Counts the heap calls of each thread; the program's own operators replace the library's.
-[[gnu::noinline]] void* operator new(std::size_t n) {
-  ++heap_calls;
-  if (void* p = std::malloc(n ? n : 1)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
-  ++heap_calls;
-  return std::malloc(n ? n : 1);
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept {
-  ++heap_calls;
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
-  ++heap_calls;
-  std::free(p);
-}
 
 namespace forethought {
 namespace {
@@ -91,9 +68,12 @@ TEST(Executor, SteadyRunsDoNoHeapWorkAndNoSystemCall) {
     }
   };
   round();
-  const int64_t heap_before = heap_calls, system_before = e.budget->statistics().system_calls;
+  const int64_t system_before = e.budget->statistics().system_calls;
+  MemoryCallRecorder recorder;
+  recorder.start();
   for (int i = 0; i < 100; ++i) round();
-  EXPECT_EQ(heap_calls, heap_before);
+  recorder.stop();
+  EXPECT_TRUE(recorder.ours().none()) << recorder.first_of_ours();
   EXPECT_EQ(e.budget->statistics().system_calls, system_before);
   EXPECT_EQ(e.budget->statistics().of(MemoryRole::planned).live, 0);
 }
@@ -136,9 +116,12 @@ TEST(Executor, SteadyRunsOfBodiesAndOfUnknownSizesDoNoHeapWorkEither) {
   };
   run();
   EXPECT_EQ(values_of<float>(outputs[0])[7], 24);
-  const int64_t heap_before = heap_calls, system_before = e.budget->statistics().system_calls;
+  const int64_t system_before = e.budget->statistics().system_calls;
+  MemoryCallRecorder recorder;
+  recorder.start();
   for (int i = 0; i < 100; ++i) run();
-  EXPECT_EQ(heap_calls, heap_before);
+  recorder.stop();
+  EXPECT_TRUE(recorder.ours().none()) << recorder.first_of_ours();
   EXPECT_EQ(e.budget->statistics().system_calls, system_before);
 }
 

@@ -71,6 +71,7 @@ Status Frame::run_bound() {
   std::fill(preset_.begin(), preset_.end(), uint8_t{0});
   RETURN_IF_ERROR(bind_inputs());
   RETURN_IF_ERROR(bind_outputs());
+  if (options_.sink) options_.sink->on_run(*program_, depth_, slab_);
   if (lanes_) {
     RETURN_IF_ERROR(run_lanes());
   } else {
@@ -149,7 +150,10 @@ Status Frame::run_steps() {
     Step& step = steps_[i];
     host.current = i;
     int64_t begin = 0;
-    if constexpr (kSink) begin = now_ns();
+    if constexpr (kSink) {
+      options_.sink->on_begin({program_.get(), i, depth_, 0, 0, &step.ctx});
+      begin = now_ns();
+    }
     Status status = step.special ? run_special(i) : step.runnable->run(step.ctx);
     if (!status.ok()) [[unlikely]]
       return step_error(i, std::move(status));
@@ -172,6 +176,7 @@ Status Frame::run_lanes() {
 Status Frame::run_step(int32_t index) noexcept {
   Step& step = steps_[index];
   static_cast<Host*>(step.ctx.host)->current = index;
+  if (options_.sink) options_.sink->on_begin({program_.get(), index, depth_, 0, 0, &step.ctx});
   const int64_t begin = options_.sink ? now_ns() : 0;
   Status status;
   try {

@@ -1,6 +1,7 @@
 // What the executor tells, step by step, to whoever asked: times for profiles, arguments for comparing runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -19,12 +20,16 @@ struct StepEvent {
   const RunCtx* ctx = nullptr;       // the step's arguments, valid during the call; null if it ran on a device
 };
 
-// Called after each step that succeeded, on the thread that ran it; never twice at a time for one graph of a run. Runs
-// with a sink are not free of overhead.
+// Runs with a sink are not free of overhead. Graphs and bodies that run in several lanes may call it at the same time.
 class StepSink {
  public:
   virtual ~StepSink() = default;
+  // After each step that succeeded, on the thread that ran it; never twice at a time for one graph of a run.
   virtual void on_step(const StepEvent& event) = 0;
+  // A graph (depth 0) or a body begins to run, its inputs bound, in this memory for its planned values.
+  virtual void on_run(const Program& /*program*/, int32_t /*depth*/, std::byte* /*slab*/) {}
+  // Before each step of the host, on the thread that is about to run it; begin_ns and end_ns are 0.
+  virtual void on_begin(const StepEvent& /*event*/) {}
 };
 
 // Keeps the times of all steps; several runs may share one.

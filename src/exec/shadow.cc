@@ -1,146 +1,358 @@
-// Watches runs step by step: no step finds an input spoilt or not made, writes outside its outputs, or reads freed
-// bytes.
 #include "exec/shadow.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "exec/program.h"
 
 namespace forethought {
 namespace {
 
-bool watched(const ProgramValue& v) {
-  return v.known && v.bytes > 0 && (v.base == Base::slab || v.base == Base::output);
+struct Span {
+  const std::byte *begin, *end;
+  bool meets(const Span& other) const { return begin < other.end && other.begin < end; }
+};
+
+bool in_host_slab(const ProgramValue& v) { return v.base == Base::slab && v.device < 0; }
+
+// Which steps are over before which others begin.
+class Order {
+ public:
+  explicit Order(const Program& p) : lanes_(p.lanes) {
+    if (lanes_ <= 1) return;
+    const size_t n = p.steps.size();
+    words_ = (n + 63) / 64;
+    before_.assign(n * words_, 0);
+    std::vector<int32_t> lane_end(static_cast<size_t>(lanes_), -1);
+    std::vector<int32_t> signaller(static_cast<size_t>(p.notifications), -1);
+    for (size_t s = 0; s < n; ++s) {
+      const ProgramStep& step = p.steps[s];
+      follow(s, std::exchange(lane_end[step.lane], static_cast<int32_t>(s)));
+      for (const int32_t w : step.waits) follow(s, signaller[w]);
+      for (const int32_t w : step.signals) signaller[w] = static_cast<int32_t>(s);
+    }
+  }
+  bool before(int32_t a, int32_t b) const {
+    if (lanes_ <= 1) return a < b;
+    return (before_[b * words_ + a / 64] >> (a % 64)) & 1u;
+  }
+
+ private:
+  void follow(size_t s, int32_t earlier) {
+    if (earlier < 0) return;
+    for (size_t w = 0; w < words_; ++w) before_[s * words_ + w] |= before_[earlier * words_ + w];
+    before_[s * words_ + earlier / 64] |= uint64_t{1} << (earlier % 64);
+  }
+  int32_t lanes_;
+  size_t words_ = 0;
+  std::vector<uint64_t> before_;  // row s: the steps before s
+};
+
+// Sorted and apart.
+void merge(std::vector<Span>& spans) {
+  std::ranges::sort(spans, {}, &Span::begin);
+  size_t kept = 0;
+  for (const Span& s : spans) {
+    if (s.begin == s.end) continue;
+    if (kept > 0 && s.begin <= spans[kept - 1].end) {
+      spans[kept - 1].end = std::max(spans[kept - 1].end, s.end);
+    } else {
+      spans[kept++] = s;
+    }
+  }
+  spans.resize(kept);
 }
 
 }  // namespace
 
-void ShadowSink::restart(Level& level, const Program* program) {
-  level = Level();
-  level.program = program;
-  level.last_read.assign(program->values.size(), -1);
-  level.made.resize(program->values.size());
-  level.at.resize(program->values.size());
-  for (size_t s = 0; s < program->steps.size(); ++s) {
-    for (const int32_t v : program->steps[s].inputs) {
-      if (v >= 0) level.last_read[v] = static_cast<int32_t>(s);
+// A graph or body that runs.
+class ShadowSink::Graph {
+ public:
+  Graph(const Program& program, std::byte* slab, std::byte poison, std::vector<std::string>& faults)
+      : p_(program), slab_(slab), poison_(poison), faults_(faults), order_(program) {
+    readers_.resize(p_.values.size());
+    writer_.assign(p_.values.size(), -1);
+    lasting_.assign(p_.values.size(), 0);
+    kept_.resize(p_.values.size());
+    phase_.assign(p_.steps.size(), Phase::waiting);
+    spans_.resize(p_.steps.size());
+    for (size_t s = 0; s < p_.steps.size(); ++s) {
+      for (const int32_t v : p_.steps[s].inputs)
+        if (v >= 0) readers_[v].push_back(static_cast<int32_t>(s));
+      for (const int32_t v : p_.steps[s].outputs)
+        if (v >= 0) writer_[v] = static_cast<int32_t>(s);
+      if (on_device(static_cast<int32_t>(s))) device_steps_.push_back(static_cast<int32_t>(s));
     }
+    for (const int32_t v : p_.outputs) lasting_[v] = 1;
+    for (const Program::CopyOut& c : p_.copies) lasting_[c.from] = 1;
+    image_.resize(static_cast<size_t>(p_.slab_bytes));
+    poison_free();
   }
-  for (const int32_t v : program->outputs) level.last_read[v] = INT32_MAX;
-  for (const Program::CopyOut& c : program->copies) level.last_read[c.from] = INT32_MAX;
-}
 
-void ShadowSink::find_slab(Level& level, const StepEvent& event) {
-  const ProgramStep& step = level.program->steps[event.step];
-  const auto look = [&](const std::vector<int32_t>& values, std::span<const Arg> args) {
-    for (size_t i = 0; i < values.size() && i < args.size(); ++i) {
-      if (values[i] < 0 || !args[i].data) continue;
-      const ProgramValue& v = level.program->values[values[i]];
-      if (v.base == Base::slab) level.slab = static_cast<std::byte*>(args[i].data) - v.offset;
-    }
-  };
-  look(step.inputs, event.ctx->inputs);
-  look(step.outputs, event.ctx->outputs);
-}
-
-// Every byte of the slab that changed must belong to an output, the scratch or a body of the step.
-void ShadowSink::check_strays(const Level& level, const StepEvent& event) {
-  const ProgramStep& step = level.program->steps[event.step];
-  std::vector<Span> allowed;
-  for (const int32_t v : step.outputs) {
-    if (v < 0 || level.program->values[v].base != Base::slab) continue;
-    allowed.push_back(
-        {level.program->values[v].offset, level.program->values[v].offset + level.program->values[v].bytes});
-  }
-  if (event.ctx->scratch_data) {
-    const int64_t begin = event.ctx->scratch_data - level.slab;
-    const auto workers = static_cast<size_t>(event.ctx->host->workers());
-    allowed.push_back({begin, begin + static_cast<int64_t>(step.scratch_shared + workers * step.scratch_per_worker)});
-  }
-  for (size_t b = 0; b < step.body_slab_offset.size(); ++b) {
-    if (step.body_slab_offset[b] < 0) continue;
-    allowed.push_back({step.body_slab_offset[b], step.body_slab_offset[b] + step.body_slab_bytes[b]});
-  }
-  std::sort(allowed.begin(), allowed.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  const auto end = static_cast<int64_t>(level.image.size());
-  allowed.push_back({end, end});
-  int64_t from = 0;
-  for (const Span& span : allowed) {
-    const int64_t to = std::clamp<int64_t>(span.begin, from, end);
-    if (std::memcmp(level.image.data() + from, level.slab + from, static_cast<size_t>(to - from)) != 0) {
-      const auto [was, is] = std::mismatch(level.image.begin() + from, level.image.begin() + to, level.slab + from);
-      faults_.push_back(fmt::format("step {} wrote at byte {} of the slab, which is none of its outputs", step.name,
-                                    is - level.slab));
-      return;
-    }
-    from = std::clamp<int64_t>(span.end, from, end);
-  }
-}
-
-void ShadowSink::keep_outputs(Level& level, const StepEvent& event) {
-  const ProgramStep& step = level.program->steps[event.step];
-  for (size_t i = 0; i < step.outputs.size() && i < event.ctx->outputs.size(); ++i) {
-    const int32_t v = step.outputs[i];
-    if (v < 0 || !watched(level.program->values[v]) || !event.ctx->outputs[i].data) continue;
-    const auto* data = static_cast<const std::byte*>(event.ctx->outputs[i].data);
-    level.at[v] = data;
-    level.made[v].assign(data, data + level.program->values[v].bytes);
-  }
-}
-
-// Fills what no later step reads.
-void ShadowSink::poison_dead(Level& level, int32_t step) {
-  std::vector<Span> live;
-  for (size_t v = 0; v < level.made.size(); ++v) {
-    const ProgramValue& value = level.program->values[v];
-    if (value.base != Base::slab || level.made[v].empty() || level.last_read[v] <= step) continue;
-    live.push_back({value.offset, value.offset + value.bytes});
-  }
-  std::sort(live.begin(), live.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  live.push_back({level.program->slab_bytes, level.program->slab_bytes});
-  int64_t from = 0;
-  for (const Span& span : live) {
-    if (span.begin > from) {
-      std::memset(level.slab + from, static_cast<int>(poison_), static_cast<size_t>(span.begin - from));
-    }
-    from = std::max(from, span.end);
-  }
-  level.image.assign(level.slab, level.slab + level.program->slab_bytes);
-}
-
-// The inputs of a step that is about to run are as their steps made them.
-void ShadowSink::check_inputs(const Level& level, int32_t step) {
-  if (static_cast<size_t>(step) >= level.program->steps.size()) return;
-  for (const int32_t v : level.program->steps[step].inputs) {
-    if (v < 0 || !watched(level.program->values[v])) continue;
-    const std::string& name = level.program->values[v].name;
-    if (level.made[v].empty()) {
-      if (level.program->values[v].base == Base::slab) {
-        faults_.push_back(
-            fmt::format("step {} reads '{}', which no step has made", level.program->steps[step].name, name));
+  void begin(const StepEvent& event) {
+    const ProgramStep& step = p_.steps[event.step];
+    for (const int32_t d : device_steps_)
+      if (phase_[d] != Phase::over && order_.before(d, event.step)) end_on_device(d);
+    for (const int32_t v : step.inputs) {
+      if (v < 0) continue;
+      if (writer_[v] >= 0 && !order_.before(writer_[v], event.step))
+        fault("step {} reads '{}' and is not surely behind step {}, which makes it", step.name, name(v),
+              p_.steps[writer_[v]].name);
+      if (kept_[v].state == State::none && in_host_slab(p_.values[v]) && p_.values[v].bytes > 0) {
+        fault("step {} reads '{}', which no step has made", step.name, name(v));
+      } else if (!intact(v)) {
+        fault("step {} finds '{}' spoilt", step.name, name(v));
       }
-    } else if (std::memcmp(level.made[v].data(), level.at[v], level.made[v].size()) != 0) {
-      faults_.push_back(fmt::format("step {} finds '{}' spoilt", level.program->steps[step].name, name));
+    }
+    phase_[event.step] = Phase::running;
+    spans_[event.step] = written_by(event);
+  }
+
+  void end(const StepEvent& event) {
+    const ProgramStep& step = p_.steps[event.step];
+    if (phase_[event.step] == Phase::over) return;
+    check_strays(step);
+    std::vector<Span> written = std::exchange(spans_[event.step], {});
+    const auto outputs = [&](auto f) {
+      for (size_t i = 0; i < step.outputs.size() && i < event.ctx->outputs.size(); ++i)
+        if (step.outputs[i] >= 0) f(step.outputs[i], shown(step.outputs[i], event.ctx->outputs[i]));
+    };
+    outputs([&](int32_t v, const Span& s) {
+      if (s.begin && p_.values[v].base == Base::output) written.push_back(s);
+    });
+    for (const int32_t v : step.inputs) {
+      if (v < 0 || kept_[v].state != State::made || intact(v)) continue;
+      const Span input = kept_[v].span();
+      const bool own = std::ranges::any_of(written, [&](const Span& s) { return s.meets(input); });
+      if (!own) fault("'{}' was spoilt while step {} read it", name(v), step.name);
+    }
+    for (const Span& s : written) take_over(event.step, s);
+    outputs([&](int32_t v, const Span& s) {
+      if (s.begin) kept_[v] = {State::made, s.begin, {s.begin, s.end}};
+    });
+    for (const int32_t v : step.release_after) check_release(event.step, v);
+    finish(event.step);
+  }
+
+  // The device says so, or a step has begun that waited for it.
+  void end_on_device(int32_t s) {
+    if (phase_[s] == Phase::over) return;
+    for (const int32_t v : p_.steps[s].outputs) {
+      if (v < 0 || !in_host_slab(p_.values[v]) || !p_.values[v].known) continue;
+      const std::byte* const at = slab_ + p_.values[v].offset;
+      take_over(s, {at, at + p_.values[v].bytes});
+      kept_[v] = {State::made, at, {at, at + p_.values[v].bytes}};
+    }
+    finish(s);
+  }
+
+ private:
+  enum class Phase : uint8_t { waiting, running, over };
+  // made: as its step left it. dead: everybody has read it. gone: others have its bytes.
+  enum class State : uint8_t { none, made, dead, gone };
+  struct Kept {
+    State state = State::none;
+    const std::byte* at = nullptr;
+    std::vector<std::byte> bytes;
+    Span span() const { return {at, at + bytes.size()}; }
+  };
+
+  template <typename... Args>
+  void fault(fmt::format_string<Args...> text, Args&&... args) {
+    faults_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+  const std::string& name(int32_t v) const { return p_.values[v].name; }
+  bool on_device(int32_t s) const {
+    const auto lane = static_cast<size_t>(p_.steps[s].lane);
+    return lane < p_.lane_device.size() && p_.lane_device[lane] >= 0;
+  }
+  // Bytes that the plan gave a place: others get them by the plan alone.
+  bool planned(int32_t v) const { return in_host_slab(p_.values[v]) || p_.values[v].base == Base::output; }
+  bool intact(int32_t v) const {
+    const Kept& k = kept_[v];
+    return k.state == State::gone
+               ? !planned(v)
+               : k.state != State::made || k.bytes.empty() || std::memcmp(k.bytes.data(), k.at, k.bytes.size()) == 0;
+  }
+
+  // The bytes of the slab that a step of the host may write: its outputs, its scratch, its bodies.
+  std::vector<Span> written_by(const StepEvent& event) const {
+    const ProgramStep& step = p_.steps[event.step];
+    std::vector<Span> all;
+    const auto add = [&](int64_t offset, int64_t bytes) { all.push_back({slab_ + offset, slab_ + offset + bytes}); };
+    for (const int32_t v : step.outputs)
+      if (v >= 0 && in_host_slab(p_.values[v])) add(p_.values[v].offset, p_.values[v].bytes);
+    const auto workers = static_cast<size_t>(event.ctx->host->workers());
+    if (event.ctx->scratch_data)
+      add(step.scratch_offset, static_cast<int64_t>(step.scratch_shared + workers * step.scratch_per_worker));
+    for (size_t b = 0; b < step.body_slab_offset.size(); ++b)
+      if (step.body_slab_offset[b] >= 0) add(step.body_slab_offset[b], step.body_slab_bytes[b]);
+    return all;
+  }
+
+  // What steps write now, or may write now as far as the host can tell.
+  std::vector<Span> being_written() const {
+    std::vector<Span> all;
+    for (size_t s = 0; s < spans_.size(); ++s)
+      if (phase_[s] == Phase::running) all.insert(all.end(), spans_[s].begin(), spans_[s].end());
+    for (const int32_t d : device_steps_) {
+      if (phase_[d] == Phase::over || !may_run(d)) continue;
+      for (const int32_t v : p_.steps[d].outputs) {
+        if (v < 0 || !in_host_slab(p_.values[v])) continue;
+        const std::byte* const at = slab_ + p_.values[v].offset;
+        all.push_back({at, at + p_.values[v].bytes});
+      }
+    }
+    return all;
+  }
+  bool may_run(int32_t d) const {
+    for (size_t s = 0; s < phase_.size(); ++s) {
+      const auto step = static_cast<int32_t>(s);
+      if (phase_[s] != Phase::over && !on_device(step) && order_.before(step, d)) return false;
+    }
+    return true;
+  }
+
+  // Calls f(begin, end) for the parts of the slab outside of `spans`.
+  template <typename F>
+  void outside(std::vector<Span> spans, F f) const {
+    const std::byte* const end = slab_ + image_.size();
+    merge(spans);
+    const std::byte* from = slab_;
+    for (const Span& s : spans) {
+      if (s.begin >= end || s.end <= slab_) continue;
+      if (s.begin > from) f(from - slab_, s.begin - slab_);
+      from = std::max(from, s.end);
+    }
+    if (from < end) f(from - slab_, end - slab_);
+  }
+
+  // Every byte of the slab that changed must be one that a step may write.
+  void check_strays(const ProgramStep& step) {
+    bool told = false;
+    outside(being_written(), [&](int64_t begin, int64_t end) {
+      if (told || std::memcmp(image_.data() + begin, slab_ + begin, static_cast<size_t>(end - begin)) == 0) return;
+      const auto is = std::mismatch(image_.begin() + begin, image_.begin() + end, slab_ + begin).second;
+      told = true;
+      fault("step {} wrote at byte {} of the slab, which is none of its outputs", step.name, is - slab_);
+    });
+  }
+
+  // Values whose bytes step `s` has written: everybody must have been through with them.
+  void take_over(int32_t s, const Span& span) {
+    for (size_t v = 0; v < kept_.size(); ++v) {
+      Kept& k = kept_[v];
+      const auto value = static_cast<int32_t>(v);
+      if ((k.state != State::made && k.state != State::dead) || !planned(value) || !k.span().meets(span)) continue;
+      if (k.state == State::made && intact(value)) continue;  // it is shared
+      check_through(s, value, "writes over");
+      if (k.state == State::made && lasting_[v])
+        fault("step {} writes over '{}', which is an output", p_.steps[s].name, name(value));
+      k.state = State::gone;
     }
   }
+  void check_through(int32_t s, int32_t v, const char* does) {
+    const auto unsure = [&](int32_t other) { return other >= 0 && other != s && !order_.before(other, s); };
+    if (unsure(writer_[v]))
+      fault("step {} {} '{}' and is not surely behind step {}, which makes it", p_.steps[s].name, does, name(v),
+            p_.steps[writer_[v]].name);
+    for (const int32_t r : readers_[v]) {
+      if (unsure(r))
+        return fault("step {} {} '{}' and is not surely behind step {}, which reads it", p_.steps[s].name, does,
+                     name(v), p_.steps[r].name);
+    }
+  }
+  // Its buffer is back in the arena, for any lane to take.
+  void check_release(int32_t s, int32_t v) {
+    for (size_t view = 0; view < p_.values.size(); ++view) {
+      if (static_cast<int32_t>(view) != v && p_.values[view].root != v) continue;
+      check_through(s, static_cast<int32_t>(view), "gives back");
+      kept_[view] = {State::gone, nullptr, {}};
+    }
+  }
+
+  // Of the host's bytes that an argument shows; empty: none, or no plain bytes.
+  Span shown(int32_t v, const Arg& arg) const {
+    const ProgramValue& value = p_.values[v];
+    const bool here = value.base == Base::slab ? value.device < 0 : value.base != Base::none;
+    if (!here || !arg.data || arg.object || arg.dtype == DType::kString || arg.dtype == DType::kUndefined)
+      return {nullptr, nullptr};
+    const auto* const at = static_cast<const std::byte*>(arg.data);
+    return {at, at + (value.known ? value.bytes : storage_bytes(arg.dtype, arg.layout, arg.dims()).value_or(0))};
+  }
+
+  void finish(int32_t s) {
+    phase_[s] = Phase::over;
+    for (const auto* list : {&p_.steps[s].inputs, &p_.steps[s].outputs}) {
+      for (const int32_t v : *list) {
+        if (v < 0 || kept_[v].state != State::made || lasting_[v]) continue;
+        if (std::ranges::all_of(readers_[v], [&](int32_t r) { return phase_[r] == Phase::over; }))
+          kept_[v].state = State::dead;
+      }
+    }
+    poison_free();
+  }
+
+  // Fills what nobody needs and takes the picture that strays are told by.
+  void poison_free() {
+    const std::vector<Span> written = being_written();
+    std::vector<Span> used = written;
+    for (size_t v = 0; v < kept_.size(); ++v)
+      if (kept_[v].state == State::made && in_host_slab(p_.values[v])) used.push_back(kept_[v].span());
+    outside(std::move(used), [&](int64_t begin, int64_t end) {
+      std::memset(slab_ + begin, static_cast<int>(poison_), static_cast<size_t>(end - begin));
+    });
+    outside(written,
+            [&](int64_t begin, int64_t end) { std::copy(slab_ + begin, slab_ + end, image_.begin() + begin); });
+  }
+
+  const Program& p_;
+  std::byte* const slab_;
+  const std::byte poison_;
+  std::vector<std::string>& faults_;
+  const Order order_;
+  std::vector<std::vector<int32_t>> readers_;  // by value
+  std::vector<int32_t> writer_;                // by value; -1: none
+  std::vector<uint8_t> lasting_;               // by value: wanted when the steps are over
+  std::vector<int32_t> device_steps_;
+  std::vector<Kept> kept_;                // by value
+  std::vector<Phase> phase_;              // by step
+  std::vector<std::vector<Span>> spans_;  // by step that runs
+  std::vector<std::byte> image_;          // of the slab; stale where steps write
+};
+
+ShadowSink::ShadowSink(std::byte poison) : poison_(poison) {}
+ShadowSink::~ShadowSink() = default;
+
+ShadowSink::Graph* ShadowSink::find(const StepEvent& event) {
+  const auto at = graphs_.find(event.program);
+  return at == graphs_.end() ? nullptr : at->second.get();
+}
+
+void ShadowSink::on_run(const Program& program, int32_t depth, std::byte* slab) {
+  const std::lock_guard lock(mutex_);
+  if (depth == 0) graphs_.clear();
+  graphs_[&program] = std::make_unique<Graph>(program, slab, poison_, faults_);
+}
+
+void ShadowSink::on_begin(const StepEvent& event) {
+  const std::lock_guard lock(mutex_);
+  if (Graph* graph = find(event)) graph->begin(event);
 }
 
 void ShadowSink::on_step(const StepEvent& event) {
-  if (event.program->lanes > 1 || !event.ctx) return;
-  const auto depth = static_cast<size_t>(event.depth);
-  levels_.resize(depth + 1);  // bodies below are over
-  Level& level = levels_[depth];
-  if (level.program != event.program || event.step <= level.last) restart(level, event.program);
-  level.last = event.step;
+  const std::lock_guard lock(mutex_);
+  Graph* graph = find(event);
+  if (!graph) return;
   ++steps_;
-  if (!level.slab) find_slab(level, event);
-  if (!level.image.empty()) check_strays(level, event);
-  keep_outputs(level, event);
-  if (level.slab) poison_dead(level, event.step);
-  check_inputs(level, event.step + 1);
+  if (event.ctx) {
+    graph->end(event);
+  } else {
+    graph->end_on_device(event.step);
+  }
 }
 
 }  // namespace forethought

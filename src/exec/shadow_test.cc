@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "exec/program_builder_for_tests.h"
 
 namespace forethought {
@@ -75,8 +77,9 @@ TEST(Shadow, IsSilentWhereNothingIsWrong) {
 
 TEST(Shadow, NoticesAValueOnTopOfALiveOne) {
   Chain chain(0, 32);
+  const char* const taken = "step second writes over 'a' and is not surely behind step third, which reads it";
   EXPECT_THAT(watch(chain.b.done(), std::byte{0xff}).faults,
-              ElementsAre("step third finds 'a' spoilt", "step third finds 'a' spoilt"));
+              ElementsAre(taken, "step third finds 'a' spoilt", taken, "step third finds 'a' spoilt"));
 }
 
 TEST(Shadow, NoticesAWriteOutsideTheOutputs) {
@@ -104,6 +107,95 @@ TEST(Shadow, AReadOfDeadBytesShowsInTheResult) {
     return status;
   });
   EXPECT_NE(watch(chain.b.done(), std::byte{0x11}).result, watch(chain.b.done(), std::byte{0x5a}).result);
+}
+
+// a = x + x on lane 0; b = a + a on lane 1; c = 3 x on lane 0, then y = b + c. c may have a's bytes once b is over.
+struct TwoLanes {
+  TwoLanes(bool b_waits_for_a, bool c_waits_for_b) {
+    const int32_t x = p.input("x", DType::kFloat, {kElements});
+    const int32_t a = p.slab(0, DType::kFloat, {kElements}), b = p.slab(64, DType::kFloat, {kElements}),
+                  c = p.slab(0, DType::kFloat, {kElements});
+    p.value(a).name = "a";
+    p.value(b).name = "b";
+    p.value(c).name = "c";
+    const int32_t y = p.output("y", DType::kFloat, {kElements});
+    p.step("a", {x, x}, {a}, add_f32).signals = {0};
+    ProgramStep& second = p.step("b", {a, a}, {b}, add_f32);
+    second.lane = 1;
+    second.signals = {1};
+    if (b_waits_for_a) second.waits = {0};
+    ProgramStep& third = p.step("c", {x}, {c}, [](RunCtx& run) {
+      for (int64_t i = 0; i < kElements; ++i) run.out_as<float>(0)[i] = 3 * run.in_as<float>(0)[i];
+      return absl::OkStatus();
+    });
+    if (c_waits_for_b) third.waits = {1};
+    p.step("y", {b, c}, {y}, add_f32).waits = {1};
+    p.program().lanes = 2;
+    p.program().notifications = 2;
+  }
+  ProgramBuilder p;
+};
+
+TEST(Shadow, KnowsTheOrderOfLanes) {
+  for (int round = 0; round < 20; ++round) {
+    TwoLanes right(true, true);
+    const Watched w = watch(right.p.done(), std::byte{0x5a});
+    EXPECT_THAT(w.faults, IsEmpty());
+    EXPECT_EQ(w.result, std::vector<float>(kElements, 7));
+  }
+}
+
+// Whatever came first this time.
+TEST(Shadow, NoticesWaitsThatAreMissing) {
+  TwoLanes unordered_read(false, true), unordered_write(true, false);
+  EXPECT_THAT(watch(unordered_read.p.done(), std::byte{0x5a}).faults,
+              testing::Contains("step b reads 'a' and is not surely behind step a, which makes it"));
+  EXPECT_THAT(watch(unordered_write.p.done(), std::byte{0x5a}).faults,
+              testing::Contains("step c writes over 'a' and is not surely behind step b, which reads it"));
+}
+
+// s, whose size only the run tells, is read on two lanes.
+struct SizedAtRun {
+  explicit SizedAtRun(std::function<Status(RunCtx&)> third = add_f32) {
+    const int32_t x = p.input("x", DType::kFloat, {kElements});
+    const int32_t s = p.unknown(p.side("s", DType::kFloat, {kElements}));
+    const int32_t t = p.slab(0, DType::kFloat, {kElements});
+    const int32_t y = p.output("y", DType::kFloat, {kElements}), z = p.output("z", DType::kFloat, {kElements});
+    ProgramStep& first = p.step("find", {x}, {s}, [](RunCtx& c) -> Status {
+      ASSIGN_OR_RETURN(void* data, c.host->output(0, c.in(0).dims()));
+      std::copy_n(c.in_as<float>(0), kElements, static_cast<float*>(data));
+      return absl::OkStatus();
+    });
+    first.sized_at_run = 1;
+    first.signals = {0};
+    p.step("second", {s, x}, {t}, add_f32);
+    ProgramStep& other = p.step("third", {s, x}, {y}, std::move(third));
+    other.lane = 1;
+    other.waits = {0};
+    other.signals = {1};
+    ProgramStep& last = p.step("last", {s, t}, {z}, add_f32);
+    last.waits = {1};
+    last.release_after = {s};
+    p.program().lanes = 2;
+    p.program().notifications = 2;
+  }
+  ProgramBuilder p;
+};
+
+TEST(Shadow, WatchesValuesWhoseSizeOnlyTheRunTells) {
+  SizedAtRun right;
+  EXPECT_THAT(watch(right.p.done(), std::byte{0x5a}).faults, IsEmpty());
+  SizedAtRun spoilt([](RunCtx& c) {
+    const Status status = add_f32(c);
+    const_cast<float*>(c.in_as<float>(0))[1] = 9;
+    return status;
+  });
+  EXPECT_THAT(watch(spoilt.p.done(), std::byte{0x5a}).faults,
+              testing::Contains("'s' was spoilt while step third read it"));
+  SizedAtRun released;
+  released.p.program().steps[3].waits.clear();
+  EXPECT_THAT(watch(released.p.done(), std::byte{0x5a}).faults,
+              testing::Contains("step last gives back 's' and is not surely behind step third, which reads it"));
 }
 
 }  // namespace

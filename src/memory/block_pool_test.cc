@@ -7,35 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "memory/memory_calls_testing.h"
 #include "memory/system.h"
-
-namespace {
-thread_local int64_t heap_calls = 0;
-}
-
-// Counts the heap calls of each thread; the program's own operators replace the library's.
-[[gnu::noinline]] void* operator new(std::size_t n) {
-  ++heap_calls;
-  if (void* p = std::malloc(n ? n : 1)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
-  ++heap_calls;
-  return std::malloc(n ? n : 1);
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept {
-  ++heap_calls;
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
-  ++heap_calls;
-  std::free(p);
-}
 
 namespace forethought {
 namespace {
@@ -255,9 +232,12 @@ TEST(BlockPool, SteadyTakingAndReturningTouchesNeitherHeapNorSystem) {
     a.release();
   };
   round();
-  const int64_t heap_before = heap_calls, system_before = b->statistics().system_calls;
+  const int64_t system_before = b->statistics().system_calls;
+  MemoryCallRecorder recorder;
+  recorder.start();
   for (int i = 0; i < 1000; ++i) round();
-  EXPECT_EQ(heap_calls, heap_before);
+  recorder.stop();
+  EXPECT_TRUE(recorder.ours().none()) << recorder.first_of_ours();
   EXPECT_EQ(b->statistics().system_calls, system_before);
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "graph/text.h"
-#include "session/memory_calls_testing.h"
+#include "memory/memory_calls_testing.h"
 #include "session/session_testing.h"
 
 namespace forethought {

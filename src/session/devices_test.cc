@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "device/lanes.h"
+#include "exec/program_builder_for_tests.h"
 #include "session/session_testing.h"
 #include "session/sim_provider_testing.h"
 
@@ -454,6 +456,45 @@ TEST_F(Devices, ACancelIsHeardWhileTheDeviceStandsStill) {
       d->resume();
       EXPECT_EQ(run_bytes(*s, in), want);
     }
+  }
+}
+
+// Lane 0 waits in its queue for lane 1, whose kernel never begins: if each lane's work were dropped only when it is
+// drained, the first would be waited for without end.
+TEST_F(Devices, ACancelIsHeardByLanesThatWaitForEachOther) {
+  auto d = device({.lanes = 2});
+  const auto lanes = make_stream_lanes(d);
+  ProgramBuilder b;
+  const int32_t x = b.input("x", DType::kFloat, {4});
+  const int32_t one = b.slab(0, DType::kFloat, {4}), two = b.slab(64, DType::kFloat, {4});
+  b.value(one).device = b.value(two).device = 0;
+  ProgramStep& first = b.step("one (Add)", {x, x}, {one}, add_f32);
+  first.lane = 1;
+  first.signals = {0};
+  b.step("two (Add)", {one, one}, {two}, add_f32).waits = {0};
+  b.program().lanes = 2;
+  b.program().notifications = 1;
+  b.program().lane_device = {0, 0};
+  b.program().device_slab_bytes = {128};
+  TestExecutor e;
+  ExecEnvironment environment{&e.pool, e.io.get(), e.side.get(), e.budget, {}, {lanes.get()}};
+  Executor executor(environment);
+  for (int round = 0; round < 3; ++round) {
+    const int64_t waits = d->counts().event_waits;
+    d->pause();
+    const CancelFlag flag;
+    Status status;
+    std::thread run([&] {
+      std::vector<Value> none;
+      status = executor.run(b.done(), std::vector<Value>{ramp({4})}, none, {.cancel = flag.raw()});
+    });
+    while (d->counts().event_waits == waits) std::this_thread::yield();  // lane 0 is in its wait
+    flag.cancel();
+    run.join();
+    EXPECT_TRUE(absl::IsCancelled(status)) << status;
+    d->resume();
+    std::vector<Value> none;
+    EXPECT_TRUE(executor.run(b.done(), std::vector<Value>{ramp({4})}, none).ok());
   }
 }
 

@@ -115,12 +115,6 @@ TEST(GuardedRuns, Check21_NothingOutsideInputsAndOutputsIsTouched) {
   }
 }
 
-int64_t live_bytes(const Session& session) {
-  int64_t live = 0;
-  for (const MemoryUse& use : session.memory_statistics().roles) live += use.live;
-  return live;
-}
-
 TEST(GuardedRuns, EachRequestOfARunFailsOnce) {
   for (const Net& net : nets()) {
     SCOPED_TRACE(net.name);

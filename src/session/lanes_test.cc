@@ -7,7 +7,7 @@
 
 #include "exec/profile.h"
 #include "graph/text.h"
-#include "session/memory_calls_testing.h"
+#include "memory/memory_calls_testing.h"
 #include "session/session_testing.h"
 #include "session/small_net_testing.h"
 
@@ -73,13 +73,6 @@ std::vector<std::byte> run_bytes(Session& session, uint64_t seed) {
   return status.ok() ? bytes_of(outputs) : std::vector<std::byte>();
 }
 
-int64_t live_bytes(const Session& session) {
-  int64_t live = 0;
-  const MemoryStatistics statistics = session.memory_statistics();
-  for (const MemoryUse& use : statistics.roles) live += use.live;
-  return live;
-}
-
 TEST(LanesOfASession, Check28_SameBitsForAnyLanesAndThreads) {
   for (const char* text : {kBranches, kSizedAtRun}) {
     const auto reference = session_with(text, 1, 1);
@@ -130,45 +123,6 @@ TEST(LanesOfASession, A10_RunsInLanesCallForNoMemory) {
     }
     recorder.stop();
     EXPECT_TRUE(recorder.ours().none()) << recorder.first_of_ours();
-  }
-}
-
-// Cancels after so many steps; or fails the run, as a kernel would.
-struct CancelAfter final : StepSink {
-  explicit CancelAfter(int steps) : left(steps) {}
-  void on_step(const StepEvent&) override {
-    if (--left == 0) flag.cancel();
-  }
-  std::atomic<int> left;
-  CancelFlag flag;
-};
-
-TEST(LanesOfASession, ACancelAfterAnyStepGivesEveryByteBack) {
-  for (const char* text : {kBranches, kSizedAtRun}) {
-    for (const int lanes : {1, 2, 4}) {
-      const auto session = session_with(text, lanes, 2);
-      ASSERT_TRUE(session);
-      const std::vector<std::byte> expected = run_bytes(*session, 2);
-      const int64_t before = live_bytes(*session);
-      int cancelled = 0;
-      for (int after = 1; after < 20; ++after) {
-        CancelAfter sink(after);
-        RunOptions options;
-        options.cancel = sink.flag;
-        options.sink = &sink;
-        std::vector<Value> outputs(session->outputs().size());
-        const Status status = session->run_ordered(std::vector{random_floats(kDims, 2)}, outputs, options);
-        if (!status.ok()) {
-          ++cancelled;
-          EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
-          for (const Value& v : outputs) EXPECT_TRUE(v.is_none());
-        }
-        outputs.clear();
-        EXPECT_EQ(live_bytes(*session), before) << "after " << after << " steps in " << lanes << " lanes";
-      }
-      EXPECT_GE(cancelled, 3);
-      EXPECT_EQ(run_bytes(*session, 2), expected);
-    }
   }
 }
 

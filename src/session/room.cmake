@@ -10,5 +10,7 @@ add_custom_command(
   VERBATIM)
 target_sources(ft_session PRIVATE ${_ft_page_header})
 
-# Tests of sessions run models on the simulated device.
-list(APPEND tests ${CMAKE_CURRENT_SOURCE_DIR}/device/sim_device_testing.cc)
+# Tests of sessions run models on the simulated device, count calls for memory, and let starts of threads fail.
+list(APPEND tests ${CMAKE_CURRENT_SOURCE_DIR}/device/sim_device_testing.cc
+     ${CMAKE_CURRENT_SOURCE_DIR}/memory/memory_calls_testing.cc
+     ${CMAKE_CURRENT_SOURCE_DIR}/threading/thread_starts_testing.cc)

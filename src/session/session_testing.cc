@@ -102,6 +102,13 @@ std::vector<Value> run_everywhere(std::string_view text, const std::vector<Value
       inputs, tolerance);
 }
 
+int64_t live_bytes(const Session& session) {
+  int64_t live = 0;
+  const MemoryStatistics statistics = session.memory_statistics();
+  for (const MemoryUse& use : statistics.roles) live += use.live;
+  return live;
+}
+
 std::vector<float> floats(const Value& v) {
   const Tensor& t = v.tensor();
   return std::vector<float>(t.as<float>(), t.as<float>() + t.elements());

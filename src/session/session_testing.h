@@ -1,6 +1,7 @@
 // Sessions from texts, for tests: the same graph at every optimisation level and planned or not.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,22 +29,25 @@ std::vector<Value> run_everywhere(const SessionMaker& make, const std::vector<Va
 std::vector<SessionOptions> every_option();
 std::string to_string(const SessionOptions& options);
 
-// Sets the flag after so many steps.
+// Sets the flag after so many steps; 0: at once, -1: never.
 class CancelAfter final : public StepSink {
  public:
   CancelAfter(int steps, CancelFlag flag) : left_(steps), flag_(std::move(flag)) {
-    if (left_ == 0) flag_.cancel();
+    if (steps == 0) flag_.cancel();
   }
   void on_step(const StepEvent&) override {
     ++seen;
     if (--left_ == 0) flag_.cancel();
   }
-  int seen = 0;
+  std::atomic<int> seen{0};
 
  private:
-  int left_;
+  std::atomic<int> left_;
   CancelFlag flag_;
 };
+
+// In use now, by all roles.
+int64_t live_bytes(const Session& session);
 
 std::vector<float> floats(const Value& v);
 std::vector<int64_t> int64s(const Value& v);

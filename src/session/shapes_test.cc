@@ -6,8 +6,8 @@
 #include <random>
 
 #include "graph/text.h"
+#include "memory/memory_calls_testing.h"
 #include "session/bounds.h"
-#include "session/memory_calls_testing.h"
 #include "session/session_testing.h"
 #include "session/small_net_testing.h"
 

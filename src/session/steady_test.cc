@@ -1,8 +1,8 @@
 // Repeated runs of a shape: no heap call, no page call, no page fault of ours; the slab is what was planned.
 #include <gtest/gtest.h>
 
+#include "memory/memory_calls_testing.h"
 #include "memory/system.h"
-#include "session/memory_calls_testing.h"
 #include "session/session_testing.h"
 #include "session/small_net_testing.h"
 

@@ -36,7 +36,8 @@ void Crew::add(int task) {
 
 void Crew::run() {
   if (waiting_.empty()) return;
-  if (!group_ || threading::position().pool) {
+  tbb::task_arena* const arena = !group_ || threading::position().pool ? nullptr : pool_.arena_->get();
+  if (!arena) {
     const ThreadScope scope;
     while (!waiting_.empty()) {
       const int task = waiting_.back();
@@ -46,7 +47,7 @@ void Crew::run() {
     return;
   }
   handover_.fetch_add(1, std::memory_order_release);
-  pool_.arena_->arena.execute([this] {  // on another thread, where all places of the arena are taken
+  arena->execute([this] {  // on another thread, where all places of the arena are taken
     static_cast<void>(handover_.load(std::memory_order_acquire));
     shared_.store(true, std::memory_order_relaxed);
     for (const int task : waiting_) add(task);

@@ -8,8 +8,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <mutex>
 #include <new>
+#include <thread>
+#include <vector>
 
 #include "base/cpu.h"
 #include "threading/pool_inside.h"
@@ -28,18 +31,43 @@ using threading::position;
 using threading::Position;
 using threading::PositionScope;
 
-// oneTBB starts no more threads than the machine has, unless told: a larger pool must get the threads it asked for.
-// The control of the largest pool so far stays for the process, so that it is never destroyed after oneTBB itself.
-void allow_threads(int threads) {
-  static std::mutex mutex;
-  static tbb::global_control* control = nullptr;
-  static int allowed = tbb::info::default_concurrency();
-  const std::lock_guard lock(mutex);
-  if (threads <= allowed) return;
-  auto* larger = new tbb::global_control(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
-  delete control;  // only now: the least of all live controls counts
-  control = larger;
-  allowed = threads;
+// What oneTBB has for all arenas of the process: it keeps its threads as long as there is one.
+struct Workers {
+  std::mutex mutex;
+  int arenas = 0;
+  int granted = 0;  // to all arenas together
+  int started = 0;  // that were there, at one time or another since there was no arena
+  int allowed = tbb::info::default_concurrency();
+  tbb::global_control* control = nullptr;  // never destroyed, or it might be after oneTBB itself
+
+  // oneTBB starts no more threads than the machine has, unless told: a larger pool must get the threads it asked for.
+  void allow(int threads) {
+    if (threads <= allowed) return;
+    auto* larger = new tbb::global_control(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
+    delete control;  // only now: the least of all live controls counts
+    control = larger;
+    allowed = threads;
+  }
+};
+Workers& workers() {
+  static auto* const all = new Workers;
+  return *all;
+}
+
+// How many threads the system starts at one time, up to `wanted`.
+int startable(int wanted) {
+  std::mutex gate;  // they wait for each other
+  std::vector<std::thread> tried;
+  {
+    const std::lock_guard closed(gate);
+    try {
+      tried.reserve(static_cast<size_t>(wanted));
+      for (int i = 0; i < wanted; ++i) tried.emplace_back([&gate] { const std::lock_guard pass(gate); });
+    } catch (const std::exception&) {
+    }
+  }
+  for (std::thread& t : tried) t.join();
+  return static_cast<int>(tried.size());
 }
 
 struct alignas(64) Range {
@@ -100,10 +128,34 @@ void run_inline(int64_t blocks, int worker, FunctionRef<void(int64_t, int)> body
 
 }  // namespace
 
+// oneTBB loses its count, and ends the process or hangs, where the system starts no thread for it. So what it is going
+// to start is started and ended here first.
+void Pool::Arena::make() {
+  Workers& all = workers();
+  const std::lock_guard lock(all.mutex);
+  all.allow(wanted_);
+  const auto in_use = [&](int more) { return std::min(all.granted + more, all.allowed - 1); };
+  const int needed = in_use(wanted_ - 1);
+  const int there = all.started + startable(std::max(0, needed - all.started));
+  granted_ = there >= needed ? wanted_ - 1 : std::max(0, there - all.granted);
+  if (granted_ == 0) return;
+  all.started = std::max(all.started, in_use(granted_));
+  all.granted += granted_;
+  ++all.arenas;
+  arena_ = std::make_unique<tbb::task_arena>(granted_ + 1);
+}
+
+Pool::Arena::~Arena() {
+  if (!arena_) return;
+  arena_.reset();
+  Workers& all = workers();
+  const std::lock_guard lock(all.mutex);
+  all.granted -= granted_;
+  if (--all.arenas == 0) all.started = 0;
+}
+
 Pool::Pool(int threads) : size_(std::clamp(threads > 0 ? threads : allowed_cores(), 1, kMaxThreads)) {
-  if (size_ == 1) return;
-  allow_threads(size_);
-  arena_ = std::make_unique<Arena>(size_);
+  if (size_ > 1) arena_ = std::make_unique<Arena>(size_);
 }
 
 Pool::~Pool() = default;
@@ -111,7 +163,8 @@ Pool::~Pool() = default;
 void Pool::parallel_for(int64_t blocks, FunctionRef<void(int64_t, int)> body) {
   const Position& here = position();
   const bool in_crew = here.in_crew && here.pool == this;
-  if (blocks <= 1 || !arena_ || (here.pool && !in_crew)) {
+  tbb::task_arena* const arena = blocks <= 1 || !arena_ || (here.pool && !in_crew) ? nullptr : arena_->get();
+  if (!arena) {
     // The outer body's number, so that bodies which run side by side never share a scratch.
     run_inline(blocks, here.pool == this ? here.worker : 0, body);
     return;
@@ -126,7 +179,7 @@ void Pool::parallel_for(int64_t blocks, FunctionRef<void(int64_t, int)> body) {
   if (in_crew) {
     tbb::this_task_arena::isolate(split);  // or this thread might begin another task of the crew in the middle of one
   } else {
-    arena_->arena.execute(split);
+    arena->execute(split);
   }
   loop.join();
 }

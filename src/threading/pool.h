@@ -13,7 +13,7 @@ namespace forethought {
 class Pool {
  public:
   // `threads` counts the calling thread; 0 means one for each core that this process may use. Values are clamped
-  // to 1..kMaxThreads.
+  // to 1..kMaxThreads. Where the system starts fewer threads for the first loop, all loops get by with those.
   static constexpr int kMaxThreads = 256;
   explicit Pool(int threads = 0);
   ~Pool();  // no loop may be running

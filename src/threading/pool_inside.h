@@ -3,13 +3,32 @@
 
 #include <oneapi/tbb/task_arena.h>
 
+#include <memory>
+#include <mutex>
+
 #include "threading/pool.h"
 
 namespace forethought {
 
+// Made when it is first asked for, so that a process may fork until then.
 struct Pool::Arena {
-  explicit Arena(int threads) : arena(threads) {}
-  tbb::task_arena arena;
+  explicit Arena(int threads) : wanted_(threads) {}
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  // With as many threads as the system gives, up to those wanted; null if it gives none beside the caller.
+  tbb::task_arena* get() {
+    std::call_once(once_, [this] { make(); });
+    return arena_.get();
+  }
+
+ private:
+  void make();
+
+  const int wanted_;
+  std::once_flag once_;
+  int granted_ = 0;  // threads beside the caller's
+  std::unique_ptr<tbb::task_arena> arena_;
 };
 
 namespace threading {

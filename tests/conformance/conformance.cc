@@ -12,8 +12,8 @@ namespace forethought {
 namespace {
 
 struct Arguments {
-  std::string cases, expected, level = "all", filter, only;
-  bool write = false, verbose = false;
+  std::string cases, expected, level = "all", filter, only, kinds;
+  bool write = false, verbose = false, shadow = false;
   int threads = 1;
 };
 
@@ -34,6 +34,11 @@ std::set<std::string> read_names(const std::string& path) {
   for (std::string line; std::getline(in, line);)
     if (!line.empty()) names.insert(line);
   return names;
+}
+
+// The folder that a case is in, among `kinds`, which commas separate.
+bool of_kind(const std::string& name, const std::string& kinds) {
+  return ("," + kinds + ",").find("," + name.substr(0, name.find('/')) + ",") != std::string::npos;
 }
 
 SessionOptions session_options(const Arguments& a) {
@@ -60,7 +65,8 @@ int run(const Arguments& a) {
   for (const TestCase& c : *cases) {
     if (!a.filter.empty() && c.name.find(a.filter) == std::string::npos) continue;
     if (!only.empty() && !only.contains(c.name)) continue;
-    const Status s = run_case_files(c, options);
+    if (!a.kinds.empty() && !of_kind(c.name, a.kinds)) continue;
+    const Status s = run_case_files(c, options, nullptr, a.shadow);
     const auto state = states.find(c.name);
     const bool expect_pass = state == states.end() || state->second == "pass";
     found[c.name] = s.ok() ? "pass" : "open";
@@ -77,7 +83,7 @@ int run(const Arguments& a) {
     std::fflush(stdout);
   }
   for (const auto& [name, state] : states)
-    if (a.filter.empty() && only.empty() && !found.contains(name)) {
+    if (a.filter.empty() && a.kinds.empty() && only.empty() && !found.contains(name)) {
       ++failed;
       std::printf("FAIL  %s: listed, but there is no such case\n", name.c_str());
     }
@@ -104,8 +110,10 @@ int main(int argc, char** argv) {
   app.add_option("--expected", a.expected, "file of expected states")->required();
   app.add_option("--level", a.level, "disabled, basic, extended or all");
   app.add_option("--filter", a.filter, "only cases whose name contains this");
+  app.add_option("--kinds", a.kinds, "only cases of these folders, separated by commas");
   app.add_option("--only", a.only, "only the cases that this file names, one a line");
   app.add_option("--threads", a.threads, "threads of each session");
+  app.add_flag("--shadow", a.shadow, "watch all runs with a shadow (src/exec/shadow.h)");
   app.add_flag("--write", a.write, "write the states found to the file of expected states");
   app.add_flag("--verbose", a.verbose, "print why open cases fail");
   CLI11_PARSE(app, argc, argv);

@@ -30,9 +30,9 @@ def rooms(root: pathlib.Path) -> list[str]:
 
 
 def threaded_rooms(root: pathlib.Path) -> list[str]:
-    """The rooms that may use threads: threading, what may include it, and the memory that frames and runs share."""
+    """The rooms with threads: threading, what may include it, devices, and the memory that frames and runs share."""
     lines = (root / "cmake" / "rooms.txt").read_text().splitlines()
-    return ["memory"] + [line.split(":")[0] for line in lines if "threading" in line and not line.startswith("#")]
+    return ["memory", "device"] + [line.split(":")[0] for line in lines if "threading" in line and not line.startswith("#")]
 
 
 @dataclasses.dataclass
@@ -99,6 +99,13 @@ def conformance_suites(scope: Scope) -> list[Suite]:
             args += ["--filter", scope.filter] if narrowed else []
             found.append(program(scope, name, scope.build / "tests" / "conformance", args, "summary",
                                  may_be_empty=narrowed, env={"FORETHOUGHT_ISA": tier}))
+        # Watched by the shadow; the large models would take minutes.
+        name = f"conformance {level} in the shadow"
+        narrowed = not scope.wants(name)
+        args = [str(scope.root / "build" / "cases"), "--expected", str(source / "expected.txt"), "--level", level, "--shadow",
+                "--kinds", "node,pytorch-converted,pytorch-operator,simple"]
+        args += ["--filter", scope.filter] if narrowed else []
+        found.append(program(scope, name, scope.build / "tests" / "conformance", args, "summary", may_be_empty=narrowed))
     return found
 
 
@@ -168,3 +175,8 @@ def collect(scope: Scope) -> list[Suite]:
     """All suites of the scope, the long ones first so that they overlap with the rest."""
     kinds = (fuzz_suites, conformance_suites, model_suites, python_suites, lint_suites, unit_suites)
     return [suite for kind in kinds for suite in kind(scope)]
+
+
+def targets(build: pathlib.Path, wanted: list[Suite]) -> list[str]:
+    """The programs of a build that suites run, by the names that its build files know them by."""
+    return sorted({pathlib.Path(s.argv[0]).name for s in wanted if pathlib.Path(s.argv[0]).is_relative_to(build)})

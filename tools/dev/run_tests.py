@@ -63,11 +63,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="suites that run at once")
     parser.add_argument("--preset", default="release", help="the build to test")
     parser.add_argument("--list", action="store_true", help="name the suites and run nothing")
+    parser.add_argument("--targets", action="store_true", help="name the programs of the build that they run, and run nothing")
     args = parser.parse_args()
 
     wanted = catalogue.collect(catalogue.Scope(ROOT, args.preset, args.filter))
     if args.list:
         print("\n".join(s.name + (f"  (missing: {s.missing})" if s.missing else "") for s in wanted))
+        return 0
+    if args.targets:
+        print("\n".join(catalogue.targets(ROOT / "build" / args.preset, wanted)))
         return 0
     report_dir = ROOT / "build" / args.preset / "reports"
     report_dir.mkdir(parents=True, exist_ok=True)

@@ -120,3 +120,14 @@ def test_a_room_with_tests_always_has_a_suite(tmp_path):
     (tmp_path / "src" / "base" / "a_test.cc").touch()
     found = catalogue.unit_suites(catalogue.Scope(tmp_path, "release"))
     assert [s.name for s in found] == ["unit base"] and "was not built" in found[0].missing
+
+
+def test_targets_are_the_programs_that_the_suites_run(tmp_path):
+    (tmp_path / "cmake").mkdir()
+    (tmp_path / "cmake" / "rooms.txt").write_text("base:\nkernels: base\nthreading: base\n")
+    for room in ("base", "kernels", "threading"):
+        (tmp_path / "src" / room).mkdir(parents=True)
+        (tmp_path / "src" / room / "a_test.cc").touch()
+    for preset, expected in [("asan-ubsan", ["test_base", "test_kernels", "test_threading"]), ("tsan", ["test_threading"])]:
+        scope = catalogue.Scope(tmp_path, preset)
+        assert catalogue.targets(scope.build, catalogue.collect(scope)) == expected

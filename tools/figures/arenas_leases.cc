@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "memory/block_pool.h"
-#include "session/memory_calls_testing.h"
+#include "memory/memory_calls_testing.h"
 #include "tools/figures/arenas.h"
 #include "tools/figures/model_folder.h"
 

@@ -5,7 +5,7 @@
 
 #include "graph/text.h"
 #include "session/compile.h"
-#include "session/memory_calls_testing.h"
+#include "memory/memory_calls_testing.h"
 #include "tools/figures/arenas.h"
 #include "tools/figures/model_folder.h"
 

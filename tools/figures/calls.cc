@@ -1,5 +1,5 @@
 // libfigure_calls.so, to be preloaded into a process: counts its calls for memory, and those of one library apart.
-#include "session/memory_calls_testing.h"
+#include "memory/memory_calls_testing.h"
 
 namespace {
 forethought::MemoryCallRecorder recorder;

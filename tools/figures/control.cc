@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "session/memory_calls_testing.h"
+#include "memory/memory_calls_testing.h"
 #include "tools/figures/model_folder.h"
 
 namespace forethought {

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "session/memory_calls_testing.h"
+#include "memory/memory_calls_testing.h"
 #include "tools/figures/model_folder.h"
 
 namespace forethought {

@@ -8,7 +8,7 @@
 
 #include "memory/system.h"
 #include "session/compile.h"
-#include "session/memory_calls_testing.h"
+#include "memory/memory_calls_testing.h"
 #include "tools/figures/model_folder.h"
 
 namespace forethought {

@@ -1,4 +1,4 @@
-#include "session/memory_calls_testing.h"
+#include "memory/memory_calls_testing.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
