@@ -4,8 +4,8 @@
 #include <random>
 
 #include "graph/text.h"
-#include "session/compile.h"
 #include "memory/memory_calls_testing.h"
+#include "session/compile.h"
 #include "tools/figures/arenas.h"
 #include "tools/figures/model_folder.h"
 

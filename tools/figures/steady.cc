@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "memory/memory_calls_testing.h"
 #include "memory/system.h"
 #include "session/compile.h"
-#include "memory/memory_calls_testing.h"
 #include "tools/figures/model_folder.h"
 
 namespace forethought {
