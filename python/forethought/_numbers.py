@@ -18,5 +18,10 @@ def whole(value, what: str) -> int:
 
 
 def whole_list(values, what: str) -> list[int]:
-    """A shape: a list of such numbers."""
-    return [whole(v, what) for v in values]
+    """A list of such numbers, `what` being one of them."""
+    try:
+        return [whole(v, what) for v in values]
+    except TypeError:
+        if hasattr(values, "__iter__"):
+            raise
+        raise TypeError(f"{what}: a list of int is wanted, not {type(values).__name__}") from None

@@ -138,7 +138,9 @@ class SessionOptions(_ConfigEntries):
 
     def add_provider(self, name: str, options: dict[str, str]) -> None:
         """Adds an execution provider, in order of priority."""
-        self._providers.append((name, dict(options)))
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a provider is a str, not {type(name).__name__}")
+        self._providers.append((name, {str(k): str(v) for k, v in options.items()}))
 
     def has_providers(self) -> bool:
         """True after add_provider."""
@@ -157,12 +159,11 @@ class SessionOptions(_ConfigEntries):
         o.set_retention(self.retain_execution, self.retain_io, self.retain_side)
         o.idle_trim_ms = _int32(self.idle_trim_ms)
         o.plan_cache_capacity = _int32(self.plan_cache_capacity)
-        o.free_dimensions = self._free_dimensions
-        o.max_dimensions = self._max_dimensions
+        o.set_dimensions(self._free_dimensions, self._max_dimensions)
         external_data = self._config.get("session.model_external_initializers_file_folder_path", "")
         o.set_paths(os.fsencode(self._optimized_model_filepath), os.fsencode(external_data))
         o.profiling = self.enable_profiling
-        o.config = self._config
+        o.set_config(self._config)
         for name, options in providers or self._providers:
             o.add_provider(name, options)
         return o
@@ -187,6 +188,8 @@ class RunOptions(_ConfigEntries):
 
     @terminate.setter
     def terminate(self, stop: bool) -> None:
+        if not isinstance(stop, bool):
+            raise TypeError(f"RunOptions.terminate wants bool, not {type(stop).__name__}")
         if stop:
             self._cancel.cancel()
         else:

@@ -84,6 +84,17 @@ def _normalize_providers(providers, provider_options) -> list[tuple[str, dict[st
     return list(unique.items())
 
 
+def _strings(names, what: str) -> list[str]:
+    """A list of str, from any iterable but a str itself."""
+    if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
+        raise TypeError(f"{what} are a list of str, not one {type(names).__name__}: {names!r}")
+    names = list(names)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{what} are a list of str; one of them is a {type(name).__name__}: {name!r}")
+    return names
+
+
 class InferenceSession:
     """A model that is ready to run. Any number of threads may run it at once.
 
@@ -103,7 +114,7 @@ class InferenceSession:
         self._sess_options = SessionOptions() if sess_options is None else copy.deepcopy(sess_options)
         self._source = path_or_bytes
         self._allow_fallback = bool(kwargs.get("allow_fallback", False))
-        self._disabled = list(kwargs.get("disabled_optimizers") or [])
+        self._disabled = _strings(kwargs.get("disabled_optimizers") or (), "disabled_optimizers")
         self._load(providers, provider_options)
 
     def _load(self, providers, provider_options) -> None:
@@ -174,14 +185,6 @@ class InferenceSession:
             names = [a.name for a in self._inputs if a.name in missing]
             raise ValueError(f"Required inputs ({names}) are missing from input feed ({list(input_feed)}).")
 
-    def _names(self, output_names):
-        """The names of the outputs that are asked for; none: all of them."""
-        if output_names is None:
-            return ()
-        if isinstance(output_names, (str, bytes)):
-            raise TypeError(f"the names of outputs are a list of str, not one {type(output_names).__name__}: {output_names!r}")
-        return list(output_names)
-
     def _cancel(self, run_options):
         if run_options is None:
             return None
@@ -198,22 +201,22 @@ class InferenceSession:
         """
         self._check_feed(input_feed)
         feed = {k: v._held if isinstance(v, OrtValue) else v for k, v in input_feed.items()}
-        return self._core.run(self._names(output_names), feed, self._cancel(run_options))
+        return self._core.run(_strings(output_names or (), "the names of outputs"), feed, self._cancel(run_options))
 
     def run_with_ort_values(self, output_names, input_dict_ort_values, run_options=None) -> list[OrtValue]:
         """The same with OrtValues in and out."""
         self._check_feed(input_dict_ort_values)
         feed = {k: _held_by(v) for k, v in input_dict_ort_values.items()}
-        return [OrtValue(h) for h in self._core.run_values(self._names(output_names), feed, [], self._cancel(run_options))]
+        return [OrtValue(h) for h in self._core.run_values(_strings(output_names or (), "the names of outputs"), feed, [], self._cancel(run_options))]
 
     def run_with_ortvaluevector(self, run_options, feed_names, feeds, fetch_names, fetches, fetch_devices) -> None:
         """The same with vectors: `fetches` is filled with the results, or, if it has values, they are written there."""
-        names = self._names(feed_names)
+        names = _strings(feed_names, "the names of inputs")
         if len(names) != len(feeds):
             raise ValueError(f"{len(names)} names of inputs and {len(feeds)} values came")
         feed = {k: _held_by(v) for k, v in zip(names, feeds)}
         self._check_feed(feed)
-        wanted = self._names(fetch_names)
+        wanted = _strings(fetch_names, "the names of outputs")
         if fetches and len(fetches) != len(wanted):
             raise ValueError(f"{len(wanted)} names of outputs and {len(fetches)} values for them came")
         bound = [_held_by(v) for v in fetches]
@@ -236,7 +239,7 @@ class InferenceSession:
         if not callable(callback):
             raise TypeError(f"the callback is to be callable with (results, user_data, error), not {type(callback).__name__}")
         feed = {k: v._held if isinstance(v, OrtValue) else v for k, v in input_feed.items()}
-        self._core.run_async(self._names(output_names), feed, callback, user_data, self._cancel(run_options))
+        self._core.run_async(_strings(output_names or (), "the names of outputs"), feed, callback, user_data, self._cancel(run_options))
 
     def io_binding(self) -> IOBinding:
         """An empty binding of this session."""
@@ -305,7 +308,7 @@ class InferenceSession:
         """One shape an input of the core, from {name: shape} and what the model declares."""
         given = dict(input_shapes or {})
         shapes = []
-        for name, _, declared, _ in self._core.inputs():
+        for name, _, declared, _ in self._core.largest_inputs():
             shape = given.pop(name, None)
             if shape is not None:
                 shapes.append(whole_list(shape, f"a dim of input '{name}'"))
@@ -318,7 +321,8 @@ class InferenceSession:
         return shapes
 
     def memory_plan(self, input_shapes=None) -> MemoryPlan:
-        """The memory plan for {name: shape}; where the model declares numbers, they need not be given."""
+        """The memory plan for {name: shape}. Where the model declares numbers, or dims have bounds (add_max_dimension), shapes
+        need not be given: the plan is for the largest then."""
         return MemoryPlan(json.loads(self._core.plan(self._shapes(input_shapes), True)), self._title)
 
     def plan_text(self, input_shapes=None) -> str:

@@ -19,7 +19,9 @@ def _element_type(element_type) -> int:
 
 
 def _check_device(device_type: str, device_id: int = 0) -> None:
-    if device_type.lower() != "cpu":
+    if not isinstance(device_type, str):
+        raise TypeError(f"the type of a device is a str, not {type(device_type).__name__}")
+    if device_type.lower() != "cpu" or whole(device_id, "the number of a device") != 0:
         raise InvalidArgument(f"there is no device {device_type}:{device_id}; there is cpu:0")
 
 
@@ -69,6 +71,8 @@ class OrtValue:
     """A tensor or sequence that runs take and give without a copy."""
 
     def __init__(self, held: "_core.HeldValue"):
+        if not isinstance(held, _core.HeldValue):
+            raise TypeError(f"OrtValues are made by OrtValue.ortvalue_from_numpy, not of a {type(held).__name__}")
         self._held = held
 
     @classmethod
@@ -80,7 +84,10 @@ class OrtValue:
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, /, onnx_element_type: int) -> "OrtValue":
         """Shares the memory of a contiguous array, whose elements are taken as another type of the same width."""
-        dtype = _dtypes.BY_NUMBER[onnx_element_type]
+        number = _element_type(onnx_element_type)
+        dtype = _dtypes.BY_NUMBER[number] if 0 < number < len(_dtypes.BY_NUMBER) else None
+        if dtype is None or dtype.kind == "O":
+            raise InvalidArgument(f"elements of an array cannot be taken as ONNX element type {number}")
         if dtype.itemsize != data.dtype.itemsize:
             raise InvalidArgument(f"elements of {data.dtype} cannot be taken as {dtype}: their widths differ")
         return cls.ortvalue_from_numpy(data.view(dtype))

@@ -129,7 +129,8 @@ class ArrayView {
   const ArrayInterface* array_;
 };
 
-Value tensor_from_array(nb::object array, Feeding* feeding) {
+// `made`: the array is NumPy's conversion of something else, and nobody's but ours.
+Value tensor_from_array(nb::object array, Feeding* feeding, bool made = false) {
   nb::object dtype = array.attr("dtype");
   DType type = dtype_of_numpy(dtype);
   if (type == DType::kUndefined) {
@@ -146,7 +147,7 @@ Value tensor_from_array(nb::object array, Feeding* feeding) {
     const nb::object plain = numpy->array(array, nb::arg("order") = "C", nb::arg("copy") = true);
     return packed_tensor(type, view.dims(), ArrayView(plain).bytes(), feeding);
   }
-  if (!view.is_plain()) {
+  if (!view.is_plain() || (made && feeding->session)) {
     Tensor copy = check(room_for(type, view.dims(), *feeding), During::run);
     numpy->copyto(array_over(copy, false), array);
     ++feeding->copies;
@@ -266,7 +267,7 @@ Value from_python(nb::handle object, const ValueType& want, Feeding* feeding) {
   if (is_list || nb::isinstance(object, numpy->generic)) {
     nb::object dtype = want.is_tensor() && is_list ? nb::object(numpy->dtypes[static_cast<size_t>(want.dtype())])
                                                    : nb::object(nb::none());
-    return tensor_from_array(numpy->array(object, dtype), feeding);
+    return tensor_from_array(numpy->array(object, dtype), feeding, true);
   }
   if (PyObject_HasAttrString(object.ptr(), "__dlpack__")) {
     HeldValue imported = from_dlpack(object, *feeding);

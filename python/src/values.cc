@@ -63,7 +63,9 @@ HeldValue value_at(uintptr_t pointer, const std::vector<int64_t>& shape, int dty
   if (!is_valid_dtype(dtype) || bit_width(static_cast<DType>(dtype)) == 0)
     raise_named("InvalidArgument", "memory cannot be bound as ONNX element type " + std::to_string(dtype));
   const auto elements = element_count(shape);
-  if (!elements) raise_named("InvalidArgument", "impossible shape " + to_string(shape));
+  if (!elements)
+    raise_named("InvalidArgument", "impossible shape " + to_string(shape) +
+                                       "; dims are at least 0, and all of them together a size that memory has");
   if (pointer == 0 && *elements > 0)
     raise_named("InvalidArgument", "the address is 0; give that of the first element (array.ctypes.data)");
   Tensor t;

@@ -54,6 +54,7 @@ def test_a_shape_over_its_bound_says_what_to_do():
     options.add_max_dimension("n", np.int64(4))
     session = ft.InferenceSession(ADD, options)
     session.run(None, {"x": np.zeros((4, 3), np.float32), "y": X[:1]})
+    assert {v["name"]: v["dims"] for v in session.memory_plan({"y": [1, 3]})["values"]}["x"] == [4, 3]
     with pytest.raises(ft.InvalidArgument, match="n at most 4.*what came has 5. Load the model with a larger bound"):
         session.run(None, {"x": np.zeros((5, 3), np.float32), "y": X[:1]})
 
@@ -135,6 +136,27 @@ def test_nonsense_in_the_environment_is_told(monkeypatch, variable, value):
     ft.InferenceSession(ADD)
 
 
+@pytest.mark.parametrize(("call", "error"), [
+    (lambda s: s.memory_plan({"x": [2, 3, 4], "y": [2, 3]}), r"'x' wants tensor\(float\)\[n,3\]; .*\[2,3,4\]"),
+    (lambda s: s.memory_plan({"x": [-2, 3], "y": [2, 3]}), r"'x' wants .*\[-2,3\]"),
+    (lambda s: s.memory_plan({"x": [2, 4], "y": [2, 3]}), r"'x' wants .*\[2,4\]"),
+    (lambda s: s.memory_plan({"q": [2, 4]}), "not fixed|no input 'q'"),
+    (lambda s: s.io_binding().bind_output("z", "cpu", 1), "no device cpu:1"),
+    (lambda s: ft.OrtValue.ortvalue_from_numpy_with_onnx_type(X, 99), "element type 99"),
+    (lambda s: ft.OrtValue.ortvalue_from_numpy_with_onnx_type(X, -1), "element type -1"),
+    (lambda s: ft.OrtValue.ortvalue_from_numpy_with_onnx_type(X, TensorProto.STRING), "element type 8"),
+    (lambda s: ft.InferenceSession(""), "the path of the model is empty"),
+])
+def test_shapes_devices_and_types_that_cannot_be(call, error):
+    with pytest.raises(ft.InvalidArgument, match=error):
+        call(ft.InferenceSession(ADD))
+
+
+def test_a_folder_is_no_model(tmp_path):
+    with pytest.raises(ft.NoSuchFile, match="no regular file"):
+        ft.InferenceSession(tmp_path)
+
+
 def test_a_path_with_a_byte_of_zero_is_no_shorter_path(tmp_path):
     (tmp_path / "m").write_bytes(ADD)
     with pytest.raises(ft.InvalidArgument, match=r"m\\x00.onnx' holds a byte of 0"):
@@ -179,6 +201,14 @@ NEVER = lambda *_: pytest.fail("the callback of a run that never was")  # noqa: 
     lambda s: s.set_retention(io=None),
     lambda s: ft.set_memory_limit(1.5),
     lambda s: ft.InferenceSession(ADD, 5),
+    lambda s: s.memory_plan({"x": 5, "y": [2, 3]}),
+    lambda s: ft.InferenceSession(ADD, disabled_optimizers="fold"),
+    lambda s: ft.InferenceSession(ADD, disabled_optimizers=[5]),
+    lambda s: ft.SessionOptions().add_provider(5, {}),
+    lambda s: setattr(ft.RunOptions(), "terminate", 5),
+    lambda s: ft.OrtValue(X),
+    lambda s: ft.OrtDevice(5),
+    lambda s: s.io_binding().bind_output("z", "cpu", 1.5),
     lambda s: setattr(ft.SessionOptions(), "memory_limit", 1.5),
     lambda s: ft.SessionOptions().add_max_dimension("n", 1.5),
 ])
@@ -251,6 +281,18 @@ def test_names_that_are_no_utf8_are_used_as_they_show():
         session.run(None, {**feed, "\ud800": X})
 
 
+def test_dims_whose_names_are_no_utf8_take_numbers():
+    made = model([helper.make_node("Relu", ["x"], ["y"])], [("x", TensorProto.FLOAT, ["dim_"])], [("y", TensorProto.FLOAT, None)])
+    made = renamed(made, dim_=b"d\xefm_")
+    name, = ft.InferenceSession(made).get_inputs()[0].shape
+    free, most = ft.SessionOptions(), ft.SessionOptions()
+    free.add_free_dimension_override_by_name(name, 2)
+    most.add_max_dimension(name, 2)
+    assert ft.InferenceSession(made, free).get_inputs()[0].shape == [2]
+    with pytest.raises(ft.InvalidArgument, match="at most 2"):
+        ft.InferenceSession(made, most).run(None, {"x": np.ones(3, np.float32)})
+
+
 def test_strings_that_are_no_utf8_come_back_in():
     words = helper.make_tensor("w", TensorProto.STRING, [2], [b"caf\xe9", b"ok"])
     source = ft.InferenceSession(model([helper.make_node("Identity", ["w"], ["y"])], [], [("y", TensorProto.STRING, [2])],
@@ -316,6 +358,12 @@ def test_types_smaller_than_a_byte_are_charged():
     for array in (x, x[::-1]):
         session.run(None, {"x": array, "f": ONES})
     assert session.summary()["input_copies"] == 2 and session.summary()["input_copied_bytes"] == 6
+
+
+def test_lists_are_charged():
+    session = ft.InferenceSession(ADD)
+    np.testing.assert_array_equal(session.run(None, {"x": X.tolist(), "y": X})[0], X + X)
+    assert session.summary()["input_copies"] == 1 and session.summary()["input_copied_bytes"] == 24
 
 
 def test_dlpack_tensors_with_strides_are_charged():

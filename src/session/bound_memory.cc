@@ -20,7 +20,7 @@ Status check_form(const NodeArg& output, const ProgramValue& planned, const Tens
                                : std::clamp<size_t>(static_cast<size_t>(bit_width(given.dtype)) / 8, 1, 8);
   if (reinterpret_cast<uintptr_t>(given.data) % alignment)
     return invalid(absl::StrCat("the memory given for output '", output.name, "' lies at an address that ", alignment,
-                                " does not divide; its elements need that"));
+                                " does not divide; its elements need that: give memory that begins where it does"));
   return absl::OkStatus();
 }
 

@@ -102,6 +102,12 @@ Status passes(Graph& graph, PassStage pass, Stage stage, const SessionOptions& o
 
 }  // namespace
 
+bool NodeArg::takes(std::span<const int64_t> dims) const {
+  return !shape.has_rank ||
+         std::equal(shape.dims.begin(), shape.dims.end(), dims.begin(), dims.end(),
+                    [](const Dim& declared, int64_t n) { return !declared.is_known() || declared.value() == n; });
+}
+
 const char* name(Stage stage) {
   for (const auto& [s, n] : kStages)
     if (s == stage) return n;

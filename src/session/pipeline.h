@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ struct NodeArg {
   ValueType type;
   SymShape shape;            // declared for inputs; inferred (with declared names where those say more) for outputs
   bool has_default = false;  // an input that may be left out
+
+  // Whether these dims are of the declared shape: its rank and its numbers. Symbols take any size.
+  bool takes(std::span<const int64_t> dims) const;
 };
 
 enum class Stage { import, infer, basic, partition, extended, layout };

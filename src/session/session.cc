@@ -56,6 +56,7 @@ void SessionSummary::describe(const CompiledProgram& p) {
 
 StatusOr<std::unique_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
   const double start = now_ms();
+  if (path.empty()) return wrong_option("the path of the model is empty; give that of a file");
   RETURN_IF_ERROR(check_path("the path of the model", path));
   const auto attempt = [&](const PrepareOptions& prepare) -> StatusOr<std::unique_ptr<Session>> {
     auto result = run_pipeline({path, {}, {}, nullptr, prepare.budget}, options);
@@ -207,13 +208,7 @@ Status Session::check_input(size_t i, const Value& v) const {
       return wrong(absl::StrCat("what came is tensor(", forethought::info(t.dtype).type_name, ")"));
     if (!element_count(t.dims)) return wrong(absl::StrCat("what came has the impossible shape ", to_string(t.dims)));
     if (!t.data && t.elements() > 0) return wrong("what came has no memory");
-    if (!want.shape.has_rank) return absl::OkStatus();
-    if (want.shape.dims.size() != t.dims.size())
-      return wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
-    for (size_t d = 0; d < t.dims.size(); ++d)
-      if (want.shape.dims[d].is_known() && want.shape.dims[d].value() != t.dims[d])
-        return wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
-    return absl::OkStatus();
+    return want.takes(t.dims) ? absl::OkStatus() : wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
   }
   if (type->kind() == ValueType::Kind::sequence) {
     if (!v.sequence()) return wrong("what came is no sequence");
@@ -320,6 +315,19 @@ StatusOr<AsyncRun> Session::run_async(AsyncRequest request, AsyncRun::Callback c
 StatusOr<std::shared_ptr<const CompiledProgram>> Session::plan_for(std::span<const Dims> input_dims) const {
   if (input_dims.size() != inputs_.size())
     return invalid(absl::StrCat("the model has ", inputs_.size(), " inputs; shapes of ", input_dims.size(), " came"));
+  std::vector<Value> shaped(inputs_.size());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const NodeArg& want = inputs_[i];
+    if (!want.type.is_tensor()) continue;
+    Tensor t;
+    t.dtype = want.type.dtype();
+    t.dims = input_dims[i];
+    if (!element_count(t.dims) || !want.takes(t.dims))
+      return invalid(absl::StrCat("input '", want.name, "' wants ", to_string(want.type), to_string(want.shape),
+                                  "; the shape to plan for is ", to_string(t.dims)));
+    shaped[i] = std::move(t);
+  }
+  RETURN_IF_ERROR(symbols_.check(inputs_, shaped));
   return source_->plan_for(input_dims, Effort::load);
 }
 

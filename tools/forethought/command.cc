@@ -82,11 +82,7 @@ Status check_shape(const NodeArg& input, const Dims& given) {
   if (!input.type.is_tensor())
     return invalid(absl::StrCat("--shape names '", input.name, "', which is ", to_string(input.type),
                                 " and has no shape: give it as a file"));
-  if (!input.shape.has_rank) return absl::OkStatus();
-  const bool fits =
-      std::equal(input.shape.dims.begin(), input.shape.dims.end(), given.begin(), given.end(),
-                 [](const Dim& declared, int64_t n) { return !declared.is_known() || declared.value() == n; });
-  if (fits) return absl::OkStatus();
+  if (input.takes(given)) return absl::OkStatus();
   return invalid(absl::StrCat("--shape ", input.name, "=", absl::StrJoin(given, ","), ": the model declares input '",
                               input.name, "' as ", to_string(input.shape), "; give ", input.shape.dims.size(),
                               input.shape.dims.size() == 1 ? " dim" : " dims",
