@@ -214,6 +214,23 @@ def test_the_figures_are_those_of_the_plan(browser, net):
     assert shown["A buffer for each value"] == f"{plan['naive']:,} B"
 
 
+def test_values_of_unknown_size_tell_their_bound(browser, tmp_path):
+    url, plan = write_page(tmp_path, """graph late(%x: f32[100]) {
+  %n = NonZero(%x) "/find"
+  %k = ArgMax<axis=0, keepdims=0>(%x)
+  %r = Range(i64 0, %k, i64 1) "/range"
+  return %n, %r
+}
+""")
+    browser.get(url)
+    shown = dict(browser.execute_script("return [...document.querySelectorAll('#figures div')].map((d) => [d.firstChild.textContent, d.lastChild.textContent])"))
+    assert shown["Sized at run"] == "2, at most 800 B, 1 without a bound"
+    assert plan["unplanned"] == {"values": 2, "most_bytes": 800, "unbounded": [by_name(plan)["r"]["id"]]}
+    for name, told in {"n": "known at run, at most 800 B (800 B)", "r": "known at run, nothing bounds it"}.items():
+        browser.execute_script(f"select(model.byId.get({by_name(plan)[name]['id']}))")
+        assert facts(browser)["Bytes"] == told
+
+
 # --- hover, search, keys
 
 

@@ -41,9 +41,11 @@ struct MemoryHolder {
 // Who holds a session's memory, and what it needs.
 struct MemoryReport {
   MemoryStats session, process;
-  int64_t least_limit = 0;            // with which it runs the shapes seen last; 0: none are known yet
-  int64_t unplanned_values = 0;       // whose size only a run tells: it may take more for these
-  std::vector<MemoryHolder> holders;  // largest first
+  int64_t least_limit = 0;             // with which it runs the shapes seen last; 0: none are known yet
+  int64_t unplanned_values = 0;        // whose size only a run tells: it may take more for these
+  int64_t unplanned_most = 0;          // what those of them that have a bound take at most, all together
+  std::vector<std::string> unbounded;  // what has no bound: "'r' of node /range (Range)"
+  std::vector<MemoryHolder> holders;   // largest first
   std::vector<std::pair<std::string, int64_t>> outside;  // of the process apart from accounts: "generated code", "heap"
   std::string text;                                      // all of it for people
 };

@@ -149,6 +149,10 @@ nb::dict memory_report(const PythonSession& self) {
   out["process"] = dict_of(report.process);
   out["least_limit"] = report.least;
   out["unplanned_values"] = report.unplanned_values;
+  out["unplanned_most"] = report.unplanned_most;
+  nb::list unbounded;
+  for (const std::string& what : report.unbounded) unbounded.append(text(what));
+  out["unbounded"] = unbounded;
   out["holders"] = holders;
   out["outside"] = outside;
   out["text"] = text(to_string(report));

@@ -94,6 +94,27 @@ def test_check35_a_limit_that_is_too_small_says_what_would_do():
     session.run(None, rows(20_000))
 
 
+def test_sizes_that_only_data_decide_are_stated_with_their_bound():
+    session = ft.InferenceSession(model(
+        [helper.make_node("NonZero", ["x"], ["found"]), helper.make_node("Compress", ["x", "c"], ["taken"]),
+         helper.make_node("Expand", ["one", "s"], ["wide"])],
+        [("x", TensorProto.FLOAT, ["n"]), ("c", TensorProto.BOOL, ["n"]), ("s", TensorProto.INT64, ["r"])],
+        [("found", TensorProto.INT64, None), ("taken", TensorProto.FLOAT, None), ("wide", TensorProto.FLOAT, None)],
+        [helper.make_tensor("one", TensorProto.FLOAT, [], [1])]))
+    assert [o.shape for o in session.get_outputs()][:2] == [[1, None], [None]]
+    plan = session.memory_plan({"x": [100], "c": [100], "s": [20]})
+    most = {v["name"]: v["most_bytes"] for v in plan["values"] if v["bytes"] == -1}
+    assert most == {"found": 800, "taken": 400, "wide": None}
+    assert plan["unplanned"]["values"] == 3 and plan["unplanned"]["most_bytes"] == 1200
+    assert [plan["values"][v]["name"] for v in plan["unplanned"]["unbounded"]] == ["wide"]
+    feed = {"x": np.arange(100, dtype=np.float32), "c": np.arange(100) % 3 == 0, "s": np.full(20, 1)}
+    found, taken, wide = session.run(None, feed)
+    assert found.nbytes == 792 and taken.nbytes == 136 and wide.size == 1
+    report = session.memory_report()
+    assert report["unplanned_values"] == 3 and report["unplanned_most"] == 1200
+    assert [u.split(" of ")[0] for u in report["unbounded"]] == ["'wide'"] and "at most 1.2 KiB" in report["text"]
+
+
 @pytest.mark.parametrize(("call", "message"), [
     (lambda s, o: setattr(o, "memory_limit", -1), "-1"),
     (lambda s, o: setattr(o, "memory_limit", 2**62), "more than any machine has; 0 stands for none"),

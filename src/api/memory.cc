@@ -52,6 +52,8 @@ MemoryReport Session::memory_report() const {
   out.process = public_stats(r.process);
   out.least_limit = r.least;
   out.unplanned_values = r.unplanned_values;
+  out.unplanned_most = r.unplanned_most;
+  out.unbounded = r.unbounded;
   for (const ::forethought::MemoryHolder& h : r.holders)
     out.holders.push_back({h.value, h.node, ::forethought::name(h.role), h.bytes, h.buffers});
   out.outside = r.outside;

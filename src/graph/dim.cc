@@ -1,41 +1,14 @@
 #include "graph/dim.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 
-#include "absl/strings/str_cat.h"
 #include "base/checked.h"
+#include "graph/dim_terms.h"
 
 namespace forethought {
 namespace {
 
-enum class AtomKind : uint8_t { symbol, floor_div, mod, min, max };
-constexpr const char* kAtomNames[] = {"", "floor_div", "mod", "min", "max"};
 constexpr size_t kMaxTerms = 64;  // larger expressions become unknown: they would compare slowly and help nobody
-
-}  // namespace
-
-// An indivisible factor. Ordered by kind, name, then operands, so that polynomials have one form.
-struct DimAtom {
-  AtomKind kind = AtomKind::symbol;
-  std::string symbol;
-  std::shared_ptr<const DimPolynomial> a, b;
-};
-int compare(const DimAtom& x, const DimAtom& y);
-
-struct DimTerm {
-  int64_t coefficient = 0;
-  std::vector<DimAtom> atoms;  // sorted
-};
-
-struct DimPolynomial {
-  std::vector<DimTerm> terms;  // sorted by atoms, no zero coefficients; the constant term (no atoms) comes first
-  static Dim wrap(DimPolynomial p) { return Dim::from(std::move(p)); }
-  static DimPolynomial of(const Dim& d) { return d.polynomial(); }
-};
-
-namespace {
 
 int compare(const std::vector<DimAtom>& x, const std::vector<DimAtom>& y) {
   for (size_t i = 0; i < std::min(x.size(), y.size()); ++i)
@@ -75,47 +48,12 @@ Dim atom(AtomKind kind, const Dim& a, const Dim& b) {
   x.a = std::make_shared<const DimPolynomial>(DimPolynomial::of(a));
   x.b = std::make_shared<const DimPolynomial>(DimPolynomial::of(b));
   if ((kind == AtomKind::min || kind == AtomKind::max) && compare(*x.b, *x.a) < 0) std::swap(x.a, x.b);
-  DimPolynomial p;
-  p.terms.push_back({1, {std::move(x)}});
-  return DimPolynomial::wrap(std::move(p));
+  return DimPolynomial::wrap_atom(std::move(x));
 }
 
 int64_t floor_div_number(int64_t a, int64_t b) {
   const int64_t q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
-}
-
-// Other names are written in back quotes.
-bool is_word(std::string_view s) {
-  return !s.empty() && !(s[0] >= '0' && s[0] <= '9') && std::all_of(s.begin(), s.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '_' || c == '.' || c == '/' || c == ':' || c >= 0x80;
-  });
-}
-
-std::string print(const DimPolynomial& p);
-std::string print(const DimAtom& a) {
-  if (a.kind == AtomKind::symbol) return is_word(a.symbol) ? a.symbol : absl::StrCat("`", a.symbol, "`");
-  return absl::StrCat(kAtomNames[static_cast<int>(a.kind)], "(", print(*a.a), ",", print(*a.b), ")");
-}
-std::string print(const DimPolynomial& p) {
-  if (p.terms.empty()) return "0";
-  std::string s;
-  // Symbols first, the constant last, as people write it.
-  auto put = [&](const DimTerm& t) {
-    const bool minus = t.coefficient < 0;
-    if (!s.empty())
-      absl::StrAppend(&s, minus ? " - " : " + ");
-    else if (minus)
-      s = "-";
-    const uint64_t c = minus ? 0 - static_cast<uint64_t>(t.coefficient) : static_cast<uint64_t>(t.coefficient);
-    bool first = true;
-    if (c != 1 || t.atoms.empty()) absl::StrAppend(&s, c), first = false;
-    for (const DimAtom& a : t.atoms) absl::StrAppend(&s, first ? "" : "*", print(a)), first = false;
-  };
-  for (const DimTerm& t : p.terms)
-    if (!t.atoms.empty()) put(t);
-  if (p.terms.front().atoms.empty()) put(p.terms.front());
-  return s;
 }
 
 Dim evaluate(const DimPolynomial& p, FunctionRef<std::optional<int64_t>(std::string_view)> lookup) {
@@ -124,9 +62,11 @@ Dim evaluate(const DimPolynomial& p, FunctionRef<std::optional<int64_t>(std::str
     Dim product = t.coefficient;
     for (const DimAtom& a : t.atoms) {
       Dim factor;
-      if (a.kind == AtomKind::symbol) {
-        const auto v = lookup(a.symbol);
-        factor = v ? Dim(*v) : Dim::symbol(a.symbol);
+      if (a.kind == AtomKind::symbol || a.kind == AtomKind::data) {
+        const auto v = lookup(a.name);
+        factor = v                            ? Dim(*v)
+                 : a.kind == AtomKind::symbol ? Dim::symbol(a.name)
+                                              : Dim::data(a.name, a.id, evaluate(*a.a, lookup));
       } else {
         const Dim x = evaluate(*a.a, lookup), y = evaluate(*a.b, lookup);
         switch (a.kind) {
@@ -154,12 +94,10 @@ Dim evaluate(const DimPolynomial& p, FunctionRef<std::optional<int64_t>(std::str
 void collect(const DimPolynomial& p, std::vector<std::string>* out) {
   for (const DimTerm& t : p.terms)
     for (const DimAtom& a : t.atoms) {
-      if (a.kind == AtomKind::symbol) {
-        if (std::find(out->begin(), out->end(), a.symbol) == out->end()) out->push_back(a.symbol);
-      } else {
-        collect(*a.a, out);
-        collect(*a.b, out);
-      }
+      if (a.kind == AtomKind::symbol && std::find(out->begin(), out->end(), a.name) == out->end())
+        out->push_back(a.name);
+      if (a.a) collect(*a.a, out);
+      if (a.b) collect(*a.b, out);
     }
 }
 
@@ -167,9 +105,27 @@ void collect(const DimPolynomial& p, std::vector<std::string>* out) {
 
 int compare(const DimAtom& x, const DimAtom& y) {
   if (x.kind != y.kind) return x.kind < y.kind ? -1 : 1;
-  if (x.kind == AtomKind::symbol) return x.symbol.compare(y.symbol);
+  if (x.kind == AtomKind::symbol || x.kind == AtomKind::data) {
+    if (int c = x.name.compare(y.name)) return c;
+    if (x.kind == AtomKind::symbol) return 0;
+    if (x.id != y.id) return x.id < y.id ? -1 : 1;
+    return compare(*x.a, *y.a);
+  }
   if (int c = compare(*x.a, *y.a)) return c;
   return compare(*x.b, *y.b);
+}
+
+bool depends_on_data(const DimPolynomial& p) {
+  const auto atom = [](const DimAtom& a) {
+    return a.kind == AtomKind::data || (a.a && depends_on_data(*a.a)) || (a.b && depends_on_data(*a.b));
+  };
+  return std::ranges::any_of(p.terms, [&](const DimTerm& t) { return std::ranges::any_of(t.atoms, atom); });
+}
+
+Dim DimPolynomial::wrap_atom(DimAtom atom) {
+  DimPolynomial p;
+  p.terms.push_back({1, {std::move(atom)}});
+  return wrap(std::move(p));
 }
 
 Dim Dim::from(DimPolynomial p) {
@@ -189,11 +145,22 @@ const DimPolynomial Dim::polynomial() const {
 
 Dim Dim::symbol(std::string_view name) {
   DimAtom a;
-  a.symbol = std::string(name);
-  DimPolynomial p;
-  p.terms.push_back({1, {std::move(a)}});
-  return from(std::move(p));
+  a.name = std::string(name);
+  return DimPolynomial::wrap_atom(std::move(a));
 }
+
+Dim Dim::data(std::string_view name, uint64_t id, const Dim& most) {
+  const Dim bound = upper_bound(most);
+  if (bound.is_unknown() || bound == 0) return bound;
+  DimAtom a;
+  a.kind = AtomKind::data;
+  a.name = std::string(name);
+  a.id = id;
+  a.a = std::make_shared<const DimPolynomial>(bound.polynomial());
+  return DimPolynomial::wrap_atom(std::move(a));
+}
+
+bool Dim::depends_on_data() const { return poly_ && forethought::depends_on_data(*poly_); }
 
 bool Dim::same(const Dim& o) const {
   if (known_ || o.known_) return known_ && o.known_ && value_ == o.value_;
@@ -312,103 +279,6 @@ Dim max(const Dim& a, const Dim& b) {
 
 Dim ceil_div(const Dim& a, const Dim& b) { return floor_div(a + b - Dim(1), b); }
 
-std::string to_string(const Dim& d) {
-  if (d.is_known()) return absl::StrCat(d.value());
-  if (d.is_unknown()) return "?";
-  return print(DimPolynomial::of(d));
-}
-
-namespace {
-
-// expression := term (('+'|'-') term)* ; term := factor ('*' factor)* ; factor := number | name['(' e ',' e ')'] | '-'
-// factor
-class DimParser {
- public:
-  explicit DimParser(std::string_view s) : s_(s) {}
-  std::optional<Dim> parse() {
-    auto d = expression(0);
-    skip();
-    return d && p_ == s_.size() ? d : std::nullopt;
-  }
-
- private:
-  void skip() {
-    while (p_ < s_.size() && s_[p_] == ' ') ++p_;
-  }
-  bool eat(char c) {
-    skip();
-    if (p_ < s_.size() && s_[p_] == c) return ++p_, true;
-    return false;
-  }
-  std::optional<Dim> expression(int depth) {
-    if (depth > 32) return std::nullopt;
-    auto d = term(depth);
-    while (d) {
-      if (eat('+')) {
-        auto r = term(depth);
-        d = r ? std::optional(*d + *r) : std::nullopt;
-      } else if (eat('-')) {
-        auto r = term(depth);
-        d = r ? std::optional(*d - *r) : std::nullopt;
-      } else {
-        break;
-      }
-    }
-    return d;
-  }
-  std::optional<Dim> term(int depth) {
-    auto d = factor(depth);
-    while (d && eat('*')) {
-      auto r = factor(depth);
-      d = r ? std::optional(*d * *r) : std::nullopt;
-    }
-    return d;
-  }
-  std::optional<Dim> factor(int depth) {
-    if (depth > 32) return std::nullopt;
-    if (eat('-')) {
-      auto d = factor(depth + 1);
-      return d ? std::optional(Dim(0) - *d) : std::nullopt;
-    }
-    skip();
-    if (eat('?')) return Dim::unknown();
-    if (p_ < s_.size() && s_[p_] >= '0' && s_[p_] <= '9') {
-      int64_t v = 0;
-      const auto [end, error] = std::from_chars(s_.data() + p_, s_.data() + s_.size(), v);
-      if (error != std::errc()) return std::nullopt;
-      p_ = end - s_.data();
-      return Dim(v);
-    }
-    if (eat('`')) {
-      const size_t end = s_.find('`', p_);
-      if (end == std::string_view::npos) return std::nullopt;
-      const std::string_view quoted = s_.substr(p_, end - p_);
-      p_ = end + 1;
-      return Dim::symbol(quoted);
-    }
-    const size_t begin = p_;
-    while (p_ < s_.size() && std::string_view(" +-*(),").find(s_[p_]) == std::string_view::npos) ++p_;
-    const std::string_view word = s_.substr(begin, p_ - begin);
-    if (word.empty()) return std::nullopt;
-    if (!eat('(')) return Dim::symbol(word);
-    auto a = expression(depth + 1);
-    if (!a || !eat(',')) return std::nullopt;
-    auto b = expression(depth + 1);
-    if (!b || !eat(')')) return std::nullopt;
-    if (word == "floor_div") return floor_div(*a, *b);
-    if (word == "mod") return mod(*a, *b);
-    if (word == "min") return min(*a, *b);
-    if (word == "max") return max(*a, *b);
-    return std::nullopt;
-  }
-  std::string_view s_;
-  size_t p_ = 0;
-};
-
-}  // namespace
-
-std::optional<Dim> dim_from_text(std::string_view text) { return DimParser(text).parse(); }
-
 SymShape SymShape::of(std::span<const int64_t> numbers) {
   return SymShape(true, absl::InlinedVector<Dim, 6>(numbers.begin(), numbers.end()));
 }
@@ -434,13 +304,6 @@ std::optional<absl::InlinedVector<int64_t, 8>> SymShape::numbers() const {
   absl::InlinedVector<int64_t, 8> r;
   for (const Dim& d : dims) r.push_back(d.value());
   return r;
-}
-
-std::string to_string(const SymShape& s) {
-  if (!s.has_rank) return "?";
-  std::string r = "[";
-  for (size_t i = 0; i < s.dims.size(); ++i) absl::StrAppend(&r, i ? "," : "", to_string(s.dims[i]));
-  return r + "]";
 }
 
 std::optional<Dim> broadcast(const Dim& a, const Dim& b) {

@@ -18,17 +18,22 @@ struct DimPolynomial;
 
 // Numbers cost no heap and are computed inline; symbols go through a canonical polynomial form (sums of products of
 // atoms; an atom is a symbol, or floor_div, mod, min or max of two expressions), so that equal expressions compare
-// equal. An operation that overflows, or that touches an unknown, is unknown.
+// equal. An operation that overflows, or that touches an unknown, is unknown. An expression may also mention dims that
+// only data decide (how many elements are not zero, say), each with the most it can be.
 class Dim {
  public:
   Dim() = default;                             // unknown
   Dim(int64_t v) : value_(v), known_(true) {}  // NOLINT
   static Dim unknown() { return Dim(); }
   static Dim symbol(std::string_view name);
+  // A dim that only data decide, in [0, most]. `name` is for people; two of them are one dim if name, id and bound are
+  // the same. The bound is upper_bound(most): without one, or where it is 0, the dim is just that.
+  static Dim data(std::string_view name, uint64_t id, const Dim& most);
 
   bool is_known() const { return known_; }
   bool is_symbolic() const { return poly_ != nullptr; }
   bool is_unknown() const { return !known_ && !poly_; }
+  bool depends_on_data() const;             // symbolic, and no set of numbers for the symbols makes it a number
   int64_t value() const { return value_; }  // of a known one
   std::optional<int64_t> known() const { return known_ ? std::optional<int64_t>(value_) : std::nullopt; }
 
@@ -36,9 +41,9 @@ class Dim {
   bool same(const Dim& o) const;
   bool operator==(int64_t v) const { return known_ && value_ == v; }
 
-  // Replaces symbols that `lookup` knows; the result may be a number.
+  // Replaces symbols, and dims that data decide, where `lookup` knows them; the result may be a number.
   Dim substitute(FunctionRef<std::optional<int64_t>(std::string_view)> lookup) const;
-  void symbols(std::vector<std::string>* out) const;  // appends the names it mentions
+  void symbols(std::vector<std::string>* out) const;  // appends the names it mentions, those in bounds included
 
   friend Dim operator+(const Dim& a, const Dim& b);
   friend Dim operator-(const Dim& a, const Dim& b);
@@ -58,7 +63,11 @@ class Dim {
 };
 Dim ceil_div(const Dim& a, const Dim& b);
 
-std::string to_string(const Dim& d);                      // "12", "2*N + floor_div(W,8)", "?"
+// An expression without dims that data decide, which `d` does not exceed whatever they are; 0 or more, as dims are.
+// Unknown where none can be proved. Of a dim that is free of them: itself.
+Dim upper_bound(const Dim& d);
+
+std::string to_string(const Dim& d);                      // "12", "2*N + floor_div(W,8)", "upto(nz.1,2*N)", "?"
 std::optional<Dim> dim_from_text(std::string_view text);  // reads what to_string writes
 
 // A shape of which the rank may be unknown.

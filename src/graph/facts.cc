@@ -1,7 +1,10 @@
 #include "graph/facts.h"
 
+#include <algorithm>
+
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "base/hash.h"
 #include "graph/operator.h"
 
 namespace forethought {
@@ -55,14 +58,34 @@ class Bodies final : public BodyInference {
   int depth_;
 };
 
-// Runs the rule of one node. `bodies_of` takes the tables of its bodies.
+// A body is a graph of its own, so its address tells its values from those of other graphs that are called the same.
+class NamesOfOutputs final : public DataNames {
+ public:
+  NamesOfOutputs(const Graph& graph, const GraphNode& node) : graph_(graph), node_(node) {}
+  std::string name(int out) const override {
+    std::string name = graph_.value(node_.outputs[out]).name;
+    std::ranges::replace(name, '`', '\'');  // which dims as text quote with
+    return name;
+  }
+  uint64_t id(int out) const override {
+    const uint64_t key[] = {reinterpret_cast<uintptr_t>(&graph_), node_.outputs[out].index};
+    return hash_bytes(key, sizeof(key));
+  }
+
+ private:
+  const Graph& graph_;
+  const GraphNode& node_;
+};
+
+// Runs the rule of one node. `bodies_of` takes the tables of its bodies. `bounded`: dims that data decide have names.
 Status infer_outputs_at(const Graph& graph, NodeId id, std::span<const InferInput> in, std::span<InferOutput> out,
-                        FactTable& bodies_of, int depth) {
+                        FactTable& bodies_of, int depth, bool bounded) {
   const GraphNode& n = graph.node(id);
   if (!n.impl) return internal("the operator was not bound");
   for (size_t i = 0; i < n.outputs.size(); ++i) out[i].wanted = n.outputs[i].valid();
   Bodies bodies(n, id.index, bodies_of, depth);
-  InferCtx ctx(in, out, n.bodies.empty() ? nullptr : &bodies);
+  const NamesOfOutputs names(graph, n);
+  InferCtx ctx(in, out, n.bodies.empty() ? nullptr : &bodies, bounded ? &names : nullptr);
   RETURN_IF_ERROR(n.impl->infer(ctx));
   for (size_t i = 0; i < out.size(); ++i)
     for (const Dim& d : out[i].shape.dims)
@@ -82,7 +105,7 @@ Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
     in[i] = {true, &f.type, &f.shape, v.constant ? &*v.constant : nullptr, f.has_value ? &f.value : nullptr};
   }
   absl::InlinedVector<InferOutput, 2> out(n.outputs.size());
-  RETURN_IF_ERROR(infer_outputs_at(graph, id, {in.data(), in.size()}, {out.data(), out.size()}, table, depth));
+  RETURN_IF_ERROR(infer_outputs_at(graph, id, {in.data(), in.size()}, {out.data(), out.size()}, table, depth, true));
   for (size_t i = 0; i < n.outputs.size(); ++i) {
     if (!n.outputs[i].valid()) continue;
     ValueFact& f = table[n.outputs[i]];
@@ -141,10 +164,11 @@ FactTable seed_facts(const Graph& graph) {
 
 Status infer_facts(const Graph& graph, FactTable& table) { return infer_facts_at(graph, table, 0); }
 
-StatusOr<std::vector<InferOutput>> infer_outputs(const Graph& graph, NodeId id, std::span<const InferInput> inputs) {
+StatusOr<std::vector<InferOutput>> infer_outputs(const Graph& graph, NodeId id, std::span<const InferInput> inputs,
+                                                 bool bounded) {
   FactTable bodies;
   std::vector<InferOutput> out(graph.node(id).outputs.size());
-  RETURN_IF_ERROR(with_context(infer_outputs_at(graph, id, inputs, out, bodies, 0), place(graph.node(id))));
+  RETURN_IF_ERROR(with_context(infer_outputs_at(graph, id, inputs, out, bodies, 0, bounded), place(graph.node(id))));
   return out;
 }
 

@@ -35,8 +35,10 @@ FactTable seed_facts(const Graph& graph);
 // node.
 Status infer_facts(const Graph& graph, FactTable& table);
 
-// One node, from what the caller knows of its inputs (at run: shapes as numbers, contents in memory).
-StatusOr<std::vector<InferOutput>> infer_outputs(const Graph& graph, NodeId node, std::span<const InferInput> inputs);
+// One node, from what the caller knows of its inputs (at run: shapes as numbers, contents in memory). `bounded`: dims
+// that data decide come with a bound where there is one, else they are unknown.
+StatusOr<std::vector<InferOutput>> infer_outputs(const Graph& graph, NodeId node, std::span<const InferInput> inputs,
+                                                 bool bounded = false);
 
 // Infers with the declared inputs and writes type, shape and known elements into the graph's values, bodies included.
 Status infer_shapes(Graph& graph);

@@ -104,6 +104,11 @@ StatusOr<int> InferCtx::axis(int64_t axis, int rank) const {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
+Dim InferCtx::data_dim(int out, int axis, const Dim& most) const {
+  if (!names_ || !wants_out(out) || most.is_unknown()) return Dim::unknown();
+  return Dim::data(absl::StrCat(names_->name(out), ".", axis), names_->id(out), most);
+}
+
 void InferCtx::set(int out, DType dtype, SymShape shape) {
   if (out >= outputs()) return;
   out_[out].type = ValueType::tensor(dtype);

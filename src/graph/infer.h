@@ -40,10 +40,20 @@ class BodyInference {
   virtual StatusOr<std::vector<InferOutput>> infer(int body, std::span<const InferInput> inputs) = 0;
 };
 
+// What dims of a node's outputs are called that only data decide.
+class DataNames {
+ public:
+  virtual ~DataNames() = default;
+  virtual std::string name(int out) const = 0;
+  virtual uint64_t id(int out) const = 0;  // another one for each value of all graphs
+};
+
 class InferCtx {
  public:
-  InferCtx(std::span<const InferInput> in, std::span<InferOutput> out, BodyInference* bodies = nullptr)
-      : in_(in), out_(out), bodies_(bodies) {}
+  // `names` is null where the sizes of a run are asked for: data are there then, or a bound is of no use.
+  InferCtx(std::span<const InferInput> in, std::span<InferOutput> out, BodyInference* bodies = nullptr,
+           const DataNames* names = nullptr)
+      : in_(in), out_(out), bodies_(bodies), names_(names) {}
 
   int inputs() const { return static_cast<int>(in_.size()); }
   int outputs() const { return static_cast<int>(out_.size()); }
@@ -69,6 +79,9 @@ class InferCtx {
   // Normalises an axis of [-rank, rank); an error names the axis.
   StatusOr<int> axis(int64_t axis, int rank) const;
 
+  // A dim of output `out` that only data decide and that is at most `most`; unknown if that has no bound.
+  Dim data_dim(int out, int axis, const Dim& most) const;
+
   void set(int out, DType dtype, SymShape shape);
   void set_type(int out, ValueType type) { out_[out].type = std::move(type); }
   void set_value(int out, SymValue value);  // ignored above kMaxPropagated elements
@@ -81,6 +94,7 @@ class InferCtx {
   std::span<const InferInput> in_;
   std::span<InferOutput> out_;
   BodyInference* bodies_;
+  const DataNames* names_;
   std::vector<std::unique_ptr<SymValue>> decoded_;  // values read from contents, one slot an input, made when asked for
 };
 

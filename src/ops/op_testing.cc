@@ -85,6 +85,12 @@ ValueType type_of(const Value& v) {
   return {};
 }
 
+class OutputNames final : public DataNames {
+ public:
+  std::string name(int out) const override { return absl::StrCat("out", out); }
+  uint64_t id(int out) const override { return static_cast<uint64_t>(out); }
+};
+
 // Infers with the dims of each input replaced by symbols and without contents.
 StatusOr<std::vector<InferOutput>> infer_symbolic(const Operator& op, const OpCase& c) {
   std::vector<ValueType> types;
@@ -105,7 +111,8 @@ StatusOr<std::vector<InferOutput>> infer_symbolic(const Operator& op, const OpCa
   }
   std::vector<InferOutput> out(c.outputs);
   for (auto& o : out) o.wanted = true;
-  InferCtx ctx(in, out);
+  const OutputNames names;
+  InferCtx ctx(in, out, nullptr, &names);
   RETURN_IF_ERROR(op.infer(ctx));
   return out;
 }
@@ -117,11 +124,12 @@ Status check_symbolic(const std::vector<InferOutput>& symbolic, const std::vecto
     const SymShape& s = symbolic[i].shape;
     bool ok = s.dims.size() == real.size();
     for (size_t d = 0; ok && d < real.size(); ++d) {
-      const Dim v = s.dims[d].substitute([](std::string_view n) -> std::optional<int64_t> {
+      const auto number = [](std::string_view n) -> std::optional<int64_t> {
         return n.size() > 1 && n[0] == 'd' ? std::optional<int64_t>(std::atoll(std::string(n.substr(1)).c_str()))
                                            : std::nullopt;
-      });
-      ok = !v.is_known() || v.value() == real[d];
+      };
+      const Dim v = s.dims[d].substitute(number), most = upper_bound(s.dims[d]).substitute(number);
+      ok = (!v.is_known() || v.value() == real[d]) && (!most.is_known() || most.value() >= real[d]);
     }
     if (!ok)
       return internal(

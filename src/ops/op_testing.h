@@ -34,7 +34,7 @@ struct OpOutcome {
 
 // Fails as the runtime would (bind, supports, infer, prepare, choose, run), with the status of the first step that
 // does. Inference is run twice: on dims as numbers with contents known, and with every input's dims as symbols; a
-// result of the second that contradicts the real shape is an internal error.
+// result of the second that contradicts the real shape, or bounds it by less, is an internal error.
 StatusOr<OpOutcome> run_case(const OpCase& c);
 
 // The usual test: outputs[0] as a vector.

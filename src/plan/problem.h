@@ -19,8 +19,9 @@ constexpr int64_t kUnknownSize = -1;  // a size that only the run tells
 enum class Role : uint8_t { weight, input, output, execution, scratch, data_dependent, object };
 
 struct PlanValue {
-  std::string_view name;    // for reports only; not owned
-  int64_t bytes = 0;        // or kUnknownSize
+  std::string_view name;              // for reports only; not owned
+  int64_t bytes = 0;                  // or kUnknownSize
+  int64_t most_bytes = kUnknownSize;  // of an unknown size: what it is at most; kUnknownSize: no bound is known
   uint32_t alignment = 64;  // of its address while its bytes are its own; a power of two. Within another's bytes a
                             // value lies where the facts of its step say
   Role role = Role::execution;

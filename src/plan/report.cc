@@ -20,7 +20,12 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kFewSharers = 8;    // named in a line of text
 constexpr size_t kMostSharers = 16;  // listed for each value in a report of everything
 
-std::string bytes_text(int64_t bytes) { return bytes == kUnknownSize ? "known at run" : fmt::format("{} B", bytes); }
+std::string bytes_text(int64_t bytes, int64_t most) {
+  if (bytes != kUnknownSize) return fmt::format("{} B", bytes);
+  return most == kUnknownSize ? "known at run" : fmt::format("known at run, at most {} B", most);
+}
+
+Json bytes_json(int64_t bytes) { return bytes == kUnknownSize ? Json() : Json(bytes); }
 
 // Why the value is where it is.
 std::string reason(const PlanProblem& p, const Plan& plan, ValueNo v) {
@@ -102,7 +107,44 @@ std::string list_text(const PlanProblem& p, const std::vector<ValueNo>& ids, siz
   return s;
 }
 
+// "3 buffers outside the plan, at most 96 B together; nothing bounds %4 r of #1 Range"
+std::string unplanned_text(const PlanProblem& p, const Unplanned& u) {
+  const size_t count = u.values.size(), bounded = count - u.unbounded.size();
+  std::string text = fmt::format("{} buffer{} outside the plan", count, count == 1 ? "" : "s");
+  if (bounded > 0) text += fmt::format(", at most {} B{}", u.most_bytes, bounded == 1 ? "" : " together");
+  if (bounded > 0 && bounded < count) text += fmt::format(" for {} of them", bounded);
+  constexpr size_t kNamed = 5;
+  for (size_t i = 0; i < u.unbounded.size() && i < kNamed; ++i) {
+    const ValueNo v = u.unbounded[i];
+    text += fmt::format("{}{}", i == 0 ? "; nothing bounds " : ", ", value_label(p, v));
+    const auto makes = [v](const PlanStep& s) { return std::ranges::find(s.writes, v) != s.writes.end(); };
+    const auto step = std::ranges::find_if(p.steps, makes);
+    if (step != p.steps.end())
+      text += fmt::format(" of {}", step_label(p, static_cast<StepNo>(step - p.steps.begin())));
+  }
+  if (u.unbounded.size() > kNamed) text += fmt::format(" and {} more", u.unbounded.size() - kNamed);
+  return text;
+}
+
 }  // namespace
+
+Unplanned unplanned(const PlanProblem& p, const Plan& plan) {
+  Unplanned u;
+  for (ValueNo v = 0; static_cast<size_t>(v) < plan.values.size(); ++v) {
+    const ValuePlace& at = plan.values[v];
+    const bool late_output = at.arena == ArenaKind::output && at.bytes == kUnknownSize;
+    if (at.root != v || (at.arena != ArenaKind::side && !late_output)) continue;
+    u.values.push_back(v);
+    const int64_t most = at.bytes == kUnknownSize ? p.values[v].most_bytes : at.bytes;
+    const std::optional<int64_t> sum = most == kUnknownSize ? std::nullopt : checked_add(u.most_bytes, most);
+    if (sum) {
+      u.most_bytes = *sum;
+    } else {
+      u.unbounded.push_back(v);
+    }
+  }
+  return u;
+}
 
 std::vector<int64_t> live_bytes(const PlanProblem& p, const Plan& plan, int32_t device) {
   struct Storage {
@@ -139,6 +181,8 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
       plan.naive, plan.lower_bound, plan.peak,
       plan.lower_bound ? static_cast<double>(plan.peak) / static_cast<double>(plan.lower_bound) : 1.0, plan.padding,
       plan.side_values);
+  if (const Unplanned late = unplanned(p, plan); !late.values.empty())
+    fmt::format_to(to, "  {}\n", unplanned_text(p, late));
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     const SlabFigures& f = plan.devices[d];
     fmt::format_to(to, "  device {}: naive {} B, lower bound {} B, peak {} B, padding {} B\n", d, f.naive,
@@ -162,7 +206,8 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
     const ValuePlace& pl = plan.values[v];
     fmt::format_to(to, "value {}: {}, {}", value_label(p, v), name(pl.role), name(pl.arena));
     if (pl.index != kNoId) fmt::format_to(to, "{} {}", pl.arena == ArenaKind::slab ? " of device" : "", pl.index);
-    if (pl.arena != ArenaKind::none) fmt::format_to(to, " at {}, {}", pl.offset, bytes_text(pl.bytes));
+    if (pl.arena != ArenaKind::none)
+      fmt::format_to(to, " at {}, {}", pl.offset, bytes_text(pl.bytes, p.values[v].most_bytes));
     if (pl.first_step != kNoId) fmt::format_to(to, ", steps {}..{}", pl.first_step, pl.last_step);
     if (pl.root != v) fmt::format_to(to, ", root {}", value_label(p, pl.root));
     fmt::format_to(to, "; {}", reason(p, plan, v));
@@ -177,15 +222,18 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
 }
 
 std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
-  Json root{{"lanes", p.lanes},
-            {"naive", plan.naive},
-            {"lower_bound", plan.lower_bound},
-            {"peak", plan.peak},
-            {"padding", plan.padding},
-            {"side_values", plan.side_values},
-            {"live", live_bytes(p, plan)},
-            {"steps", Json::array()},
-            {"values", Json::array()}};
+  const Unplanned late = unplanned(p, plan);
+  Json root{
+      {"lanes", p.lanes},
+      {"naive", plan.naive},
+      {"lower_bound", plan.lower_bound},
+      {"peak", plan.peak},
+      {"padding", plan.padding},
+      {"side_values", plan.side_values},
+      {"unplanned", {{"values", late.values.size()}, {"most_bytes", late.most_bytes}, {"unbounded", late.unbounded}}},
+      {"live", live_bytes(p, plan)},
+      {"steps", Json::array()},
+      {"values", Json::array()}};
   const Sharers sharers(plan);
   const size_t most = scope.value == kNoId && scope.step == kNoId ? kMostSharers : std::numeric_limits<size_t>::max();
   for (size_t i = 0; i < p.steps.size(); ++i) {
@@ -217,6 +265,7 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
                {"bytes", pl.bytes},
                {"first_step", pl.first_step},
                {"last_step", pl.last_step},
+               {"most_bytes", pl.bytes == kUnknownSize ? bytes_json(p.values[v].most_bytes) : Json()},
                {"root", pl.root},
                {"offset_in_root", pl.offset_in_root},
                {"place", name(pl.place)},

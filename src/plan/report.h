@@ -15,8 +15,17 @@ struct ReportScope {
   StepNo step = kNoId;
 };
 
+// Buffers that are in no plan: those of the side arena, and of outputs whose size only the run tells.
+struct Unplanned {
+  std::vector<ValueNo> values;     // one a buffer
+  int64_t most_bytes = 0;          // what those with a known size or bound take at most, all together
+  std::vector<ValueNo> unbounded;  // those without one
+};
+Unplanned unplanned(const PlanProblem& problem, const Plan& plan);
+
 std::string to_text(const PlanProblem& problem, const Plan& plan, ReportScope scope = {});
-// "live": bytes of the slab in use at each step. "sharers" of a value: those whose lives begin nearest; all of them in
+// "live": bytes of the slab in use at each step. "most_bytes" of a value whose size only the run tells: its bound, or
+// null. "unplanned": as above. "sharers" of a value: those whose lives begin nearest; all of them in
 // a report of one value or step. "sharer_count": how many there are.
 std::string to_json(const PlanProblem& problem, const Plan& plan, ReportScope scope = {});
 

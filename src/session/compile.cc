@@ -166,9 +166,10 @@ class Compiler {
       }
     }
     if (dynamic) {
+      // Outputs of known size have their places all the same, so what reads them is planned.
       facts = KernelFacts();
       for (ValueId v : n.outputs)
-        if (v.valid()) program().values[v.index].known = false;
+        if (v.valid() && program().values[v.index].type.is_object()) program().values[v.index].known = false;
     } else {
       step.runnable = facts.instance ? facts.instance.get() : static_cast<const Runnable*>(prepared.kernel);
       step.keep = facts.instance;
@@ -300,6 +301,18 @@ class Compiler {
       if (in(w.in) >= 0 && out(w.out) >= 0) s->windows.push_back({in(w.in), out(w.out), w.byte_offset});
   }
 
+  // What a tensor takes at most of which only the run tells the size; kUnknownSize where nothing bounds it.
+  static int64_t most_bytes(const ProgramValue& p, const SymShape& shape) {
+    if (!shape.has_rank || p.dtype == DType::kUndefined) return kUnknownSize;
+    Dims most;
+    for (const Dim& d : shape.dims) {
+      const std::optional<int64_t> bound = upper_bound(d).known();
+      if (!bound) return kUnknownSize;
+      most.push_back(*bound);
+    }
+    return storage_bytes(p.dtype, p.layout, most).value_or(kUnknownSize);
+  }
+
   // Which values may live in the slab, and which live elsewhere.
   void set_roles() {
     auto& values = program_->problem.values;
@@ -313,6 +326,7 @@ class Compiler {
       q.alignment = kAlignment;
       q.device = p.device;
       q.bytes = p.type.is_object() ? 0 : p.known ? p.bytes : kUnknownSize;
+      if (q.bytes == kUnknownSize) q.most_bytes = most_bytes(p, table_.values[i].shape);
       if (v.constant) {
         q.role = Role::weight;
         q.index = prepared_.weight_of[i];

@@ -124,7 +124,7 @@ MemoryReport Session::report_for(const CompiledProgram* program, std::span<const
   add_weights(*prepared_, &r.holders);
   if (program) {
     r.least += bytes_of_run(*program, bound);
-    r.unplanned_values = program->plan.side_values;
+    add_unplanned(*program, &r);
     add_run(*program, bound, &r.holders);
   }
   const auto add = [&](const BlockPool& pool, MemoryRole role) {

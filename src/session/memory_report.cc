@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "memory/block_pool.h"
 #include "memory/system.h"
+#include "plan/report.h"
 
 namespace forethought {
 namespace {
@@ -66,6 +67,19 @@ std::vector<int32_t> makers(const CompiledProgram& p) {
   return maker;
 }
 
+// "at most 1.0 KiB (1024 bytes)", and what has no bound.
+std::string unplanned_text(const MemoryReport& report) {
+  std::string text;
+  if (report.unplanned_most > 0 || report.unbounded.empty())
+    absl::StrAppend(&text, "at most ", readable_bytes(report.unplanned_most),
+                    report.unplanned_most < 1024 ? "" : absl::StrCat(" (", report.unplanned_most, " bytes)"));
+  constexpr size_t kNamed = 5;
+  for (size_t i = 0; i < std::min(kNamed, report.unbounded.size()); ++i)
+    absl::StrAppend(&text, i > 0 ? ", " : text.empty() ? "nothing bounds " : "; nothing bounds ", report.unbounded[i]);
+  if (report.unbounded.size() > kNamed) absl::StrAppend(&text, " and ", report.unbounded.size() - kNamed, " more");
+  return text;
+}
+
 template <typename F>
 void for_outputs_taken(const CompiledProgram& p, std::span<const uint8_t> bound, F&& f) {
   for (size_t o = 0; o < p.outputs.size(); ++o) {
@@ -114,6 +128,29 @@ void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std
   });
 }
 
+void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
+  const Unplanned late = unplanned(program.problem, program.plan);
+  report->unplanned_values += static_cast<int64_t>(late.values.size());
+  report->unplanned_most += late.most_bytes;
+  if (!late.unbounded.empty()) {
+    const std::vector<int32_t> maker = makers(program);
+    for (ValueNo v : late.unbounded) {
+      const std::string node = maker[v] >= 0 ? absl::StrCat(" of node ", program.steps[maker[v]].name) : std::string();
+      report->unbounded.push_back(absl::StrCat("'", std::string(program.problem.values[v].name), "'", node));
+    }
+  }
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    for (size_t b = 0; b < program.steps[s].bodies.size(); ++b) {
+      const auto body = program.bodies.find({program.nodes[s].index, static_cast<int>(b)});
+      if (body != program.bodies.end()) {
+        add_unplanned(*body->second, report);
+      } else {
+        report->unbounded.push_back(absl::StrCat("a body of node ", program.steps[s].name));
+      }
+    }
+  }
+}
+
 void sort_holders(std::vector<MemoryHolder>* holders) {
   std::ranges::stable_sort(*holders, std::greater(), &MemoryHolder::bytes);
 }
@@ -146,8 +183,9 @@ std::string to_string(const MemoryReport& report, size_t most) {
   absl::StrAppend(&text, "process, outside the limit\n");
   for (const auto& [what, bytes] : report.outside) line(what, bytes);
   if (report.least > 0) absl::StrAppend(&text, "least limit: ", report.least, " bytes");
-  if (report.least > 0 && report.unplanned_values > 0)
-    absl::StrAppend(&text, ", and what ", report.unplanned_values, " values take whose sizes only a run tells");
+  if (report.least > 0 && (report.unplanned_values > 0 || !report.unbounded.empty()))
+    absl::StrAppend(&text, ", and what ", report.unplanned_values,
+                    " values take whose sizes only a run tells: ", unplanned_text(report));
   if (report.least > 0) text += "\n";
   absl::StrAppend(&text, "largest holders\n");
   for (size_t i = 0; i < std::min(most, report.holders.size()); ++i) {

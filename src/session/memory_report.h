@@ -24,8 +24,10 @@ struct MemoryReport {
   // The least limit of the session with which it runs the shapes that the report is about, outputs that are held now
   // included; 0: no shapes are known yet. Where sizes are known only at run (see `unplanned_values`), it may take more.
   int64_t least = 0;
-  int64_t unplanned_values = 0;
-  std::vector<MemoryHolder> holders;  // largest first: weights, packs, what the slab holds at its fullest, outputs
+  int64_t unplanned_values = 0;  // buffers that `least` leaves out: of those sizes, and of elements of objects
+  int64_t unplanned_most = 0;    // what their values take at most, as far as there is a bound; all of them together
+  std::vector<std::string> unbounded;  // what has no bound: "'r' of node /range (Range)", "a body of node /loop (Loop)"
+  std::vector<MemoryHolder> holders;   // largest first: weights, packs, what the slab holds at its fullest, outputs
   // Bytes of the process apart from accounts: "generated code" (what libraries compiled), "heap" (all of the C heap: of
   // libraries, of our tables, and small blocks that the accounts count, too).
   std::vector<std::pair<std::string, int64_t>> outside;
@@ -43,9 +45,10 @@ Status too_little(const MemoryBudget::Refusal& refusal, const std::vector<Memory
 // empty: none).
 int64_t bytes_of_run(const CompiledProgram& program, std::span<const uint8_t> bound);
 
-// Each adds what it knows of, in any order.
+// Each adds what it knows of, in any order. Of what a program does not plan: its own buffers and those of its bodies.
 void add_weights(const PreparedGraph& graph, std::vector<MemoryHolder>* holders);
 void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std::vector<MemoryHolder>* holders);
+void add_unplanned(const CompiledProgram& program, MemoryReport* report);
 void sort_holders(std::vector<MemoryHolder>* holders);
 
 // Bytes of the process outside all accounts of memory/.

@@ -82,6 +82,8 @@ void describe_io(const Graph& graph, PipelineReport* report) {
       for (size_t i = 0; i < shape.dims.size() && shape.rank() == g.declared->rank(); ++i)
         if (!shape.dims[i].is_known() && !g.declared->dims[i].is_unknown()) shape.dims[i] = g.declared->dims[i];
     }
+    for (Dim& d : shape.dims)
+      if (d.depends_on_data()) d = Dim::unknown();
     report->outputs.push_back({g.name, g.type, shape, false});
   }
 }

@@ -34,7 +34,8 @@ class SimOperator final : public Operator, public Kernel {
 };
 
 bool sized_at_load(const SymShape& shape) {
-  return shape.has_rank && std::ranges::none_of(shape.dims, [](const Dim& d) { return d.is_unknown(); });
+  return shape.has_rank &&
+         std::ranges::none_of(shape.dims, [](const Dim& d) { return d.is_unknown() || d.depends_on_data(); });
 }
 
 class SimProvider final : public Provider {

@@ -60,7 +60,9 @@ MemoryReport memory_of(const Session& session, const CompiledProgram& p) {
   add_run(p, {}, &r.holders);
   sort_holders(&r.holders);
   r.least = r.session.mapped - r.session.retained + bytes_of_run(p, {});
-  r.unplanned_values = p.plan.side_values;
+  r.unplanned_values = r.unplanned_most = 0;
+  r.unbounded.clear();
+  add_unplanned(p, &r);
   return r;
 }
 

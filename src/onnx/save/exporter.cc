@@ -383,7 +383,7 @@ wire::Type Exporter::type(const ValueType& t, const SymShape* shape) {
   for (const Dim& d : shape->dims) {
     if (d.is_known()) {
       out.dims.push_back({wire::Dim::Kind::kValue, d.value(), {}});
-    } else if (d.is_symbolic()) {
+    } else if (d.is_symbolic() && !d.depends_on_data()) {
       out.dims.push_back({wire::Dim::Kind::kParam, 0, keep(to_string(d))});
     } else {
       out.dims.emplace_back();

@@ -83,7 +83,10 @@ struct If {
     for (int i = 0; i < c.outputs(); ++i) {
       InferOutput both;
       RETURN_IF_ERROR(merge_type((*a)[i].type, (*b)[i].type, "output", i, &both.type));
-      both.shape = merge_shape((*a)[i].shape, (*b)[i].shape);
+      const SymShape &then = (*a)[i].shape, &other = (*b)[i].shape;
+      both.shape = merge_shape(then, other);
+      for (int d = 0; d < both.shape.rank(); ++d)
+        if (both.shape.dims[d].is_unknown()) both.shape.dims[d] = c.data_dim(i, d, max(then.dims[d], other.dims[d]));
       take(c, i, both);
     }
     return absl::OkStatus();

@@ -175,7 +175,7 @@ struct Loop {
     ASSIGN_OR_RETURN(const std::vector<InferOutput> out,
                      settle_states(states, 1, [&] { return infer_body(c, states); }));
     for (int s = 0; s < form.states; ++s) set_state(c, s, states, out[1 + s]);
-    const Dim trips = known_trips(c, out[0]);
+    const Dim trips = trips_of(c, out[0]);
     for (int k = 0; k < form.scans && form.states + k < c.outputs(); ++k)
       RETURN_IF_ERROR(set_stacked(c, form.states + k, out[1 + form.states + k], trips, 0));
     return absl::OkStatus();
@@ -215,7 +215,8 @@ struct Loop {
     return c.bodies()->infer(0, in);
   }
 
-  Dim known_trips(InferCtx& c, const InferOutput& cond_out) const {
+  // How many there will be; at most the limit, where the body decides.
+  Dim trips_of(InferCtx& c, const InferOutput& cond_out) const {
     const std::optional<int64_t> first = c.scalar_int(1);
     if (c.has_in(1) && first && !*first) return 0;
     const SymValue* most = c.value(0);
@@ -223,7 +224,11 @@ struct Loop {
     const Dim trips = max(most->ints[0], Dim(0));  // may be an expression of symbols: the length of a sequence
     if (!c.has_in(1)) return trips;
     const bool known = cond_out.has_value && cond_out.value.ints.size() == 1 && cond_out.value.ints[0].is_known();
-    if (!first || !known) return Dim::unknown();
+    if (!first || !known) {
+      int scan = form.states;
+      while (scan < c.outputs() && !c.wants_out(scan)) ++scan;
+      return c.data_dim(scan, 0, trips);  // the same for all scan outputs
+    }
     return cond_out.value.ints[0] == 0 ? min(trips, Dim(1)) : trips;
   }
 };

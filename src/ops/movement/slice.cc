@@ -31,7 +31,7 @@ constexpr int64_t kFar = std::numeric_limits<int32_t>::max();  // what exporters
 
 // True if d is not negative for whatever values of its symbols (judged by a small and a large one).
 bool not_negative(const Dim& d) {
-  for (int64_t sample : {1, 100000}) {
+  for (int64_t sample : {d.depends_on_data() ? 0 : 1, 100000}) {
     const Dim v = d.substitute([sample](std::string_view) -> std::optional<int64_t> { return sample; });
     if (!v.is_known() || v.value() < 0) return false;
   }
@@ -132,7 +132,11 @@ Status Slice::infer(InferCtx& c) const {
     steps = c.ints(4);
   else if (axes)
     steps.emplace(axes->size(), 1);
-  if (!axes) return movement::set_moved(c, 0, std::move(out));
+  const auto at_most = [&](int axis) { return c.data_dim(0, axis, in.dims[static_cast<size_t>(axis)]); };
+  if (!axes) {
+    for (int d = 0; d < in.rank(); ++d) out.dims[d] = at_most(d);
+    return movement::set_moved(c, 0, std::move(out));
+  }
   movement::Axes where;
   RETURN_IF_ERROR(movement::normalise_axes(*axes, in.rank(), &where));
   out = in;
@@ -154,6 +158,7 @@ Status Slice::infer(InferCtx& c) const {
     } else {
       all_known = false;
       d = steps ? symbolic_extent(d, s, e, (*steps)[i]) : Dim();
+      if (d.is_unknown()) d = at_most(where[i]);
     }
   }
   if (const SymValue* v = c.value(0);

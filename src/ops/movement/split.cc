@@ -27,26 +27,31 @@ struct Split {
  private:
   // Elements of piece i along the axis: those of the output, or of one that nobody wants, as far as they are known.
   StatusOr<int64_t> extent_of(const movement::View& v, int i, int at) const;
-  // The extent of each piece.
-  StatusOr<absl::InlinedVector<Dim, 6>> sizes(InferCtx& c, const Dim& dim) const;
+  // The extent of each piece of an axis `at` of `dim` elements.
+  StatusOr<absl::InlinedVector<Dim, 6>> sizes(InferCtx& c, int at, const Dim& dim) const;
 };
 DEFINE_OP(Split)
 
-StatusOr<absl::InlinedVector<Dim, 6>> Split::sizes(InferCtx& c, const Dim& dim) const {
+StatusOr<absl::InlinedVector<Dim, 6>> Split::sizes(InferCtx& c, int at, const Dim& dim) const {
   const int n = c.outputs();
   absl::InlinedVector<Dim, 6> r(static_cast<size_t>(n));
   if (c.has_in(1)) {
     RETURN_IF_ERROR(c.require(1, DType::kInt64, "split"));
     if (const auto length = movement::length_of(c, 1); length && *length != n)
       return invalid(absl::StrCat("split gives ", *length, " sizes for ", n, " outputs"));
+    const auto at_most = [&](int i) { return c.data_dim(i, at, dim); };
     const SymValue* v = c.value(1);
-    if (!v || v->is_float || static_cast<int>(v->ints.size()) != n) return r;
+    if (!v || v->is_float || static_cast<int>(v->ints.size()) != n) {
+      for (int i = 0; i < n; ++i) r[i] = at_most(i);
+      return r;
+    }
     Dim sum = 0;
     for (int i = 0; i < n; ++i) {
       r[i] = v->ints[i];
       if (r[i].is_known() && r[i].value() < 0)
         return invalid(absl::StrCat("piece ", i, " would have ", r[i].value(), " elements"));
       sum = sum + r[i];
+      if (r[i].is_unknown()) r[i] = at_most(i);
     }
     if (sum.is_known() && dim.is_known() && sum.value() != dim.value())
       return invalid(absl::StrCat("the pieces have ", sum.value(), " elements together, the axis has ", dim.value()));
@@ -74,7 +79,7 @@ Status Split::infer(InferCtx& c) const {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const int at, c.axis(axis, in.rank()));
-  ASSIGN_OR_RETURN(const auto size, sizes(c, in.dims[at]));
+  ASSIGN_OR_RETURN(const auto size, sizes(c, at, in.dims[at]));
   const SymValue* v = in.rank() == 1 ? c.value(0) : nullptr;
   Dim offset = 0;
   for (int i = 0; i < c.outputs(); ++i) {

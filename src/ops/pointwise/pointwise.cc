@@ -176,6 +176,20 @@ bool has_channels_of(const SymShape& shape, const SymShape& out) {
     if (!shape.dims[d].same(out.dims[d]) && (d == 1 || !(shape.dims[d] == 1))) return false;
   return true;
 }
+// The longest of the inputs' dims, counted from the last, if data decide one of them; else unknown.
+Dim longest(const InferCtx& c, int inputs, int from_last) {
+  Dim most = 0;
+  bool data = false;
+  for (int i = 0; i < inputs; ++i) {
+    const SymShape& s = c.shape(i);
+    if (s.rank() < from_last) continue;
+    const Dim& d = s.dims[static_cast<size_t>(s.rank() - from_last)];
+    data |= d.depends_on_data();
+    most = max(most, d);
+  }
+  return data ? most : Dim::unknown();
+}
+
 }  // namespace
 
 bool accepts_broadcast(LayoutQuery& q) {
@@ -243,6 +257,8 @@ StatusOr<SymShape> broadcast_shapes(const InferCtx& c, int inputs) {
     }
     shape = *std::move(next);
   }
+  for (int d = 0; d < shape.rank(); ++d)
+    if (shape.dims[d].is_unknown()) shape.dims[d] = c.data_dim(0, d, longest(c, inputs, shape.rank() - d));
   return shape;
 }
 

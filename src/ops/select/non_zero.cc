@@ -16,7 +16,10 @@ struct NonZero {
 
   Status infer(InferCtx& c) const {
     SymShape out(true, {Dim::unknown(), Dim::unknown()});
-    if (c.shape(0).has_rank) out.dims[0] = c.shape(0).rank();
+    if (c.shape(0).has_rank) {
+      out.dims[0] = c.shape(0).rank();
+      out.dims[1] = c.data_dim(0, 1, c.shape(0).elements());
+    }
     c.set(0, DType::kInt64, std::move(out));
     return absl::OkStatus();
   }

@@ -18,7 +18,7 @@ StatusOr<std::vector<InferOutput>> infer(const Graph& graph, NodeId id) {
     const GraphValue& v = graph.value(n.inputs[i]);
     in[i] = {true, &v.type, &v.shape, v.constant ? &*v.constant : nullptr, v.known ? &*v.known : nullptr};
   }
-  return infer_outputs(graph, id, in);
+  return infer_outputs(graph, id, in, true);
 }
 
 bool all_known(const GraphValue& v) {
@@ -66,8 +66,9 @@ Status same_shape(const SymShape& was, const SymShape& now, const std::string& n
   bool ok = now.has_rank && was.rank() == now.rank();
   for (int d = 0; ok && d < was.rank(); ++d) {
     const Dim &a = was.dims[d], &b = now.dims[d];
-    // A number where there was a symbol is what the new form happens to know; the reverse would lose it.
-    ok = a.is_unknown() || a.same(b) || (a.is_symbolic() && b.is_known());
+    // A number where there was a symbol is what the new form happens to know; the reverse would lose it. Dims that data
+    // decide are called after the value that they were first seen of.
+    ok = a.is_unknown() || a.same(b) || (a.is_symbolic() && b.is_known()) || a.depends_on_data();
   }
   if (ok) return absl::OkStatus();
   return unsupported(absl::StrCat("'", name, "' would be ", to_string(now), ", not ", to_string(was)));
