@@ -107,6 +107,29 @@ const Net kNets[] = {
       return %y
     })",
      {kLength * 8}},
+    {"taken",
+     R"(graph(%x: f32[N]) {
+      %c = Cast<to=9>(%x)
+      %t = Compress<axis=0>(%x, %c)
+      %k = ArgMax<axis=0>(%x)
+      %best, %at = TopK(%x, %k)
+      %y, %first, %inverse, %counts = Unique(%x)
+      %more = Concat<axis=0>(%t, [0.0, 0.0])
+      %two, _ = TopK(%more, [2])
+      return %t, %best, %at, %y, %first, %inverse, %counts, %two
+    })",
+     {kLength * 4, kLength * 4, kLength * 8, kLength * 4, kLength * 8, kLength * 8, kLength * 8, 8}},
+    {"boxes",
+     R"(graph(%x: f32[N]) {
+      %b = Reshape(%x, [1, -1, 4])
+      %m = ReduceMax(%b, [2])
+      %s = Transpose<perm=[0,2,1]>(%m)
+      %few = NonMaxSuppression(%b, %s, [3], [0.5], [0.1])
+      %k = ArgMax<axis=0>(%x)
+      %some = NonMaxSuppression(%b, %s, %k, [0.5])
+      return %few, %some
+    })",
+     {3 * 24, kLength / 4 * 24}},
     {"no bound",
      R"(graph(%x: f32[N]) {
       %k = ArgMax<axis=0, keepdims=0>(%x)

@@ -132,6 +132,25 @@ int Program::equal(int a, int b) {
   return add_step(find_equal_tile(isa_, values_[a].dtype), DType::kBool, {a, b}, {});
 }
 
+int Program::less(int a, int b, bool or_equal) {
+  if (!status_.ok()) return 0;
+  const DType dtype = values_[a].dtype;
+  a = widened(a);
+  const TileFn fn = find_less_tile(values_[a].dtype, or_equal);
+  if (values_[b].dtype != dtype || fn == nullptr)
+    return fail(absl::StrCat("no kernel compares ", name(dtype), " with ", name(values_[b].dtype)));
+  b = widened(b);
+  return add_step(fn, DType::kBool, {a, b}, {});
+}
+
+int Program::logic(LogicOp op, int a, int b) {
+  if (!status_.ok()) return 0;
+  if (values_[a].dtype != DType::kBool || values_[b].dtype != DType::kBool)
+    return fail(
+        absl::StrCat("And, Or and Xor take bools, not ", name(values_[a].dtype), " and ", name(values_[b].dtype)));
+  return add_step(find_logic_tile(op), DType::kBool, {a, b}, {});
+}
+
 int Program::where(int condition, int a, int b) {
   if (!status_.ok()) return 0;
   const Value &va = values_[a], &vb = values_[b];

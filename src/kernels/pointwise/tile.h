@@ -49,6 +49,11 @@ TileFn find_tile(Isa isa, PointwiseOp op, DType work);
 TileFn find_pow_tile(DType base, DType exponent);
 // Bytes of bool: 1 where the operands are equal. All work types and bool; NaN equals nothing.
 TileFn find_equal_tile(Isa isa, DType work);
+// Bytes of bool: 1 where a < b (or a ≤ b). All work types; comparisons with NaN do not hold.
+TileFn find_less_tile(DType work, bool or_equal);
+// Of bytes of bool, of which any but 0 is true.
+enum class LogicOp : uint8_t { And, Or, Xor };
+TileFn find_logic_tile(LogicOp op);
 // condition (bytes of bool) ? a : b, for elements of 1, 2, 4 or 8 bytes.
 TileFn find_where_tile(Isa isa, int width);
 TileFn find_not_tile();
