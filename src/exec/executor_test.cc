@@ -470,13 +470,14 @@ TEST(Executor, AConstantThatIsOnlyReadPackedNeedsNoPlace) {
   const int32_t w = b.weight(tensor_of<float>({1}, {1}));
   const int32_t y = b.output("y", DType::kFloat, {1});
   static const float packed[1] = {41};
+  static const std::span<const std::byte> packs[] = {{}, std::as_bytes(std::span(packed))};
   b.step("gemm (Gemm)", {x, w}, {y}, [](RunCtx& c) {
      EXPECT_EQ(c.in(1).data, nullptr);
      c.out_as<float>(0)[0] = c.in_as<float>(0)[0] + *reinterpret_cast<const float*>(c.packed[1].data());
      return absl::OkStatus();
-   }).packed = {{}, std::as_bytes(std::span(packed))};
+   }).packed = packs;
   b.value(w).index = -1;
-  b.program().weights.clear();
+  b.program().weights = {};
   TestExecutor e;
   EXPECT_THAT(values_of<float>(e.run(b.done(), {floats({1})}).value()[0]), ElementsAre(42));
 }

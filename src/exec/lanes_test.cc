@@ -167,7 +167,8 @@ struct RandomProgram {
         return add_f32(c);
       });
       step.lane = lane;
-      step.waits = std::exchange(waits_of_next, {});
+      step.waits = waits_of_next;
+      waits_of_next.clear();
       values.push_back(y);
       producer.push_back(s);
     }
@@ -177,7 +178,7 @@ struct RandomProgram {
     for (int l = 0; l < device_lanes; ++l) b.program().lane_device[l] = 0;
     if (device_lanes > 0) b.program().device_slab_bytes = {device + 64};
   }
-  std::vector<int32_t> waits_of_next;
+  absl::InlinedVector<int32_t, 4> waits_of_next;
 };
 
 std::vector<float> in_order(uint64_t number, int lanes) {

@@ -20,7 +20,8 @@ uint64_t thread_number() {
 void ProfileRecorder::on_step(const StepEvent& event) {
   const ProgramStep& step = event.program->steps[event.step];
   const std::lock_guard lock(mutex_);
-  entries_.push_back({step.name, event.step, event.depth, step.node, event.begin_ns, event.end_ns, thread_number()});
+  entries_.push_back(
+      {std::string(step.name), event.step, event.depth, step.node, event.begin_ns, event.end_ns, thread_number()});
 }
 
 std::vector<ProfileRecorder::Entry> ProfileRecorder::take() {

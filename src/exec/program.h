@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "base/status.h"
 #include "kernel_api/facts.h"
 #include "kernel_api/run_ctx.h"
@@ -33,28 +34,29 @@ struct ProgramValue {
   Dims dims;
   Layout layout;
   int64_t bytes = 0;
-  std::string name;
+  std::string_view name;  // Program::names owns it
   ValueType type;
 };
 
 struct ProgramStep {
-  const Runnable* runnable = nullptr;                 // null: a dynamic step, resolved when it runs
-  std::shared_ptr<const Runnable> keep;               // owns `runnable` if it is an instance
-  std::vector<int32_t> inputs, outputs;               // indices of values; -1: absent
-  std::vector<std::span<const std::byte>> packed;     // one an input
-  int64_t scratch_offset = 0;                         // in the slab of the lane's device
-  size_t scratch_shared = 0, scratch_per_worker = 0;  // each rounded to 64
-  uint32_t sized_at_run = 0;                          // bit per output
-  uint32_t escapes = 0;                               // bit per input
-  std::vector<Alias> aliases;                         // of dynamic steps: honoured by sharing the side buffer
-  std::vector<ProgramSource*> bodies;                 // of control flow; owned by the session
+  const Runnable* runnable = nullptr;                  // null: a dynamic step, resolved when it runs
+  std::shared_ptr<const Runnable> keep;                // owns `runnable` if it is an instance
+  absl::InlinedVector<int32_t, 4> inputs, outputs;     // indices of values; -1: absent
+  std::span<const std::span<const std::byte>> packed;  // one an input; the session's
+  int64_t scratch_offset = 0;                          // in the slab of the lane's device
+  size_t scratch_shared = 0, scratch_per_worker = 0;   // each rounded to 64
+  uint32_t sized_at_run = 0;                           // bit per output
+  uint32_t escapes = 0;                                // bit per input
+  absl::InlinedVector<Alias, 1> aliases;               // of dynamic steps: honoured by sharing the side buffer
+  std::vector<ProgramSource*> bodies;                  // of control flow; owned by the session
   std::vector<int64_t> body_slab_offset;  // where the body's planned slab lies in this slab; -1: from the side arena
   std::vector<int64_t> body_slab_bytes;
   std::vector<int32_t> release_after;  // side values and objects whose last use is this step
   int32_t lane = 0;
-  std::vector<int32_t> waits, signals;  // notifications; in the list of steps each is signalled before a step waits
-  int32_t node = -1;                    // for the resolver and for reports
-  std::string name;                     // "/layer1/conv (Conv)"
+  absl::InlinedVector<int32_t, 4> waits,
+      signals;            // notifications; in the list of steps each is signalled before a step waits
+  int32_t node = -1;      // for the resolver and for reports
+  std::string_view name;  // "/layer1/conv (Conv)"; Program::names owns it
 };
 
 // A step whose shapes, kernel or scratch are known only now. Called by the executor with the inputs in memory.
@@ -75,7 +77,7 @@ struct Program {
   std::vector<ProgramValue> values;
   std::vector<ProgramStep> steps;
   std::vector<int32_t> inputs, outputs;  // values of the graph's inputs and outputs, in order
-  std::vector<Tensor> weights;           // by ProgramValue::index; aligned to their element size
+  std::span<const Tensor> weights;       // by ProgramValue::index; the session's; aligned to their element size
   int64_t slab_bytes = 0;
   int32_t lanes = 1;
   int32_t notifications = 0;               // numbered from 0; each is signalled by one step
@@ -89,6 +91,7 @@ struct Program {
     int32_t from = 0;    // value
   };
   std::vector<CopyOut> copies;
+  std::shared_ptr<const void> names;  // what the names of values and steps look into
 };
 
 // Gives the program for a set of inputs: from a bounded cache with an exact key (dtypes and dims of every input), or

@@ -1,6 +1,7 @@
 // Writes small programs by hand, with kernels as lambdas: for tests and benchmarks of the executor.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,8 +36,9 @@ class ProgramBuilder {
   void list_output(int32_t value) { program_->outputs.push_back(value); }
   int32_t weight(Tensor tensor) {
     const int32_t v = add(Base::weight, "weight", tensor.dtype, tensor.dims);
-    program_->values[v].index = static_cast<int32_t>(program_->weights.size());
-    program_->weights.push_back(std::move(tensor));
+    program_->values[v].index = static_cast<int32_t>(owned_->weights.size());
+    owned_->weights.push_back(std::move(tensor));
+    program_->weights = owned_->weights;
     return v;
   }
   int32_t slab(int64_t offset, DType dtype, Dims dims) {
@@ -66,9 +68,9 @@ class ProgramBuilder {
   ProgramStep& step(std::string name, std::vector<int32_t> inputs, std::vector<int32_t> outputs,
                     std::function<Status(RunCtx&)> kernel) {
     ProgramStep& s = program_->steps.emplace_back();
-    s.name = std::move(name);
-    s.inputs = std::move(inputs);
-    s.outputs = std::move(outputs);
+    s.name = kept(std::move(name));
+    s.inputs.assign(inputs.begin(), inputs.end());
+    s.outputs.assign(outputs.begin(), outputs.end());
     s.node = static_cast<int32_t>(program_->steps.size()) - 1;
     if (kernel) {
       s.keep = std::make_shared<LambdaKernel>(std::move(kernel));
@@ -82,6 +84,11 @@ class ProgramBuilder {
   std::shared_ptr<const Program> done() { return program_; }
 
  private:
+  struct Owned {
+    std::deque<std::string> names;
+    std::vector<Tensor> weights;
+  };
+  std::string_view kept(std::string name) { return owned_->names.emplace_back(std::move(name)); }
   int32_t add(Base base, std::string name, DType dtype, Dims dims) {
     ProgramValue v;
     v.base = base;
@@ -90,11 +97,16 @@ class ProgramBuilder {
     v.known = true;
     v.bytes = storage_bytes(dtype, v.layout, dims).value_or(0);
     v.dims = std::move(dims);
-    v.name = std::move(name);
+    v.name = kept(std::move(name));
     program_->values.push_back(std::move(v));
     return static_cast<int32_t>(program_->values.size()) - 1;
   }
-  std::shared_ptr<Program> program_ = std::make_shared<Program>();
+  std::shared_ptr<Owned> owned_ = std::make_shared<Owned>();
+  std::shared_ptr<Program> program_ = [this] {
+    auto program = std::make_shared<Program>();
+    program->names = owned_;
+    return program;
+  }();
 };
 
 // Always the same program, or one for each shape of the first input.

@@ -164,7 +164,7 @@ class ShadowSink::Graph {
   void fault(fmt::format_string<Args...> text, Args&&... args) {
     faults_.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
-  const std::string& name(int32_t v) const { return p_.values[v].name; }
+  std::string_view name(int32_t v) const { return p_.values[v].name; }
   bool on_device(int32_t s) const {
     const auto lane = static_cast<size_t>(p_.steps[s].lane);
     return lane < p_.lane_device.size() && p_.lane_device[lane] >= 0;

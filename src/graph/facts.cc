@@ -34,10 +34,9 @@ class Bodies final : public BodyInference {
       const bool typed = in[i].type && !in[i].type->is_unknown();
       if (typed) f.type = *in[i].type;
       f.shape = in[i].shape ? *in[i].shape : SymShape::unknown();
-      f.has_value = false;
-      if (in[i].value) f.has_value = true, f.value = *in[i].value;
+      f.value = in[i].value ? std::make_shared<const SymValue>(*in[i].value) : nullptr;
       if (in[i].contents) {
-        if (auto v = decode_value(*in[i].contents)) f.has_value = true, f.value = std::move(*v);
+        if (auto v = decode_value(*in[i].contents)) f.value = std::make_shared<const SymValue>(std::move(*v));
       }
     }
     RETURN_IF_ERROR(
@@ -45,7 +44,7 @@ class Bodies final : public BodyInference {
     std::vector<InferOutput> out;
     for (ValueId v : body.outputs()) {
       const ValueFact& f = (*table)[v];
-      out.push_back({true, f.type, f.shape, f.has_value, f.value});
+      out.push_back({true, f.type, f.shape, f.value != nullptr, f.value ? *f.value : SymValue()});
     }
     parent_.bodies[{id_, b}] = std::move(table);
     return out;
@@ -100,9 +99,8 @@ Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
   absl::InlinedVector<InferInput, 8> in(n.inputs.size());
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     if (!n.inputs[i].valid()) continue;
-    const GraphValue& v = graph.value(n.inputs[i]);
     const ValueFact& f = table[n.inputs[i]];
-    in[i] = {true, &f.type, &f.shape, v.constant ? &*v.constant : nullptr, f.has_value ? &f.value : nullptr};
+    in[i] = {true, &f.type, &f.shape, f.constant, f.value.get()};
   }
   absl::InlinedVector<InferOutput, 2> out(n.outputs.size());
   RETURN_IF_ERROR(infer_outputs_at(graph, id, {in.data(), in.size()}, {out.data(), out.size()}, table, depth, true));
@@ -111,8 +109,7 @@ Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
     ValueFact& f = table[n.outputs[i]];
     f.type = std::move(out[i].type);
     f.shape = std::move(out[i].shape);
-    f.has_value = out[i].has_value;
-    f.value = std::move(out[i].value);
+    f.value = out[i].has_value ? std::make_shared<const SymValue>(std::move(out[i].value)) : nullptr;
   }
   return absl::OkStatus();
 }
@@ -123,7 +120,7 @@ std::string place(const GraphNode& n) {
 
 Status infer_facts_at(const Graph& graph, FactTable& table, int depth) {
   if (depth > kMaxDepth) return invalid(absl::StrCat("bodies are nested deeper than ", kMaxDepth));
-  for (NodeId id : graph.order()) {
+  for (NodeId id : table.order) {
     if (Status s = infer_one(graph, id, table, depth); !s.ok())
       return with_context(std::move(s), place(graph.node(id)));
   }
@@ -134,6 +131,7 @@ void seed_value(const GraphValue& v, ValueFact& f) {
   if (v.constant) {
     f.type = ValueType::tensor(v.constant->dtype);
     f.shape = SymShape::of(v.constant->dims);
+    f.constant = &*v.constant;
   } else if (v.is_input) {
     f.type = v.type;
     f.shape = v.shape;
@@ -148,7 +146,7 @@ void write_back(Graph& graph, FactTable& table) {
     v.type = f.type;
     v.shape = f.shape;
     v.known.reset();
-    if (f.has_value) v.known = std::move(f.value);
+    if (f.value) v.known = *f.value;
   }
   for (auto& [key, body] : table.bodies) write_back(*graph.node(NodeId{key.first}).bodies[key.second].second, *body);
 }
@@ -159,7 +157,16 @@ FactTable seed_facts(const Graph& graph) {
   FactTable t;
   t.values.resize(graph.value_capacity());
   for (uint32_t i = 0; i < graph.value_capacity(); ++i) seed_value(graph.value(ValueId{i}), t.values[i]);
+  t.order = graph.order();
   return t;
+}
+
+void seed_again(const Graph& graph, FactTable& table) {
+  table.bodies.clear();
+  for (ValueId id : graph.inputs()) {
+    table[id].value = nullptr;
+    seed_value(graph.value(id), table[id]);
+  }
 }
 
 Status infer_facts(const Graph& graph, FactTable& table) { return infer_facts_at(graph, table, 0); }
@@ -176,31 +183,6 @@ Status infer_shapes(Graph& graph) {
   FactTable table = seed_facts(graph);
   RETURN_IF_ERROR(infer_facts(graph, table));
   write_back(graph, table);
-  return absl::OkStatus();
-}
-
-Status infer_node(Graph& graph, NodeId id) {
-  FactTable table;
-  table.values.resize(graph.value_capacity());
-  for (ValueId v : graph.node(id).inputs) {
-    if (!v.valid()) continue;
-    const GraphValue& g = graph.value(v);
-    ValueFact& f = table[v];
-    f.type = g.type;
-    f.shape = g.shape;
-    if (g.known) f.has_value = true, f.value = *g.known;
-  }
-  RETURN_IF_ERROR(with_context(infer_one(graph, id, table, 0), place(graph.node(id))));
-  for (ValueId v : graph.node(id).outputs) {
-    if (!v.valid()) continue;
-    GraphValue& g = graph.value(v);
-    ValueFact& f = table[v];
-    g.type = f.type;
-    g.shape = f.shape;
-    g.known.reset();
-    if (f.has_value) g.known = std::move(f.value);
-  }
-  for (auto& [key, body] : table.bodies) write_back(*graph.node(id).bodies[key.second].second, *body);
   return absl::OkStatus();
 }
 

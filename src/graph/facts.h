@@ -15,21 +15,25 @@ namespace forethought {
 struct ValueFact {
   ValueType type;
   SymShape shape;
-  bool has_value = false;  // `value` holds its elements
-  SymValue value;
+  std::shared_ptr<const SymValue> value;  // its elements; null: not followed
+  const Tensor* constant = nullptr;       // the graph's; null: none
 };
 
 // One entry a value id. Tables of bodies hang below, one for each (node, body) that was inferred.
 struct FactTable {
   std::vector<ValueFact> values;
+  std::vector<NodeId> order;  // of the graph
   std::map<std::pair<uint32_t, int>, std::unique_ptr<FactTable>> bodies;
 
   const ValueFact& operator[](ValueId id) const { return values[id.index]; }
   ValueFact& operator[](ValueId id) { return values[id.index]; }
 };
 
-// A table of the graph's size with the facts of its constants and, from the graph's declarations, of its inputs.
+// A table of the graph's size with the facts of its constants and, from the graph's declarations, of its inputs. It
+// looks into the graph, which must not change meanwhile.
 FactTable seed_facts(const Graph& graph);
+// The facts of the inputs alone, in a table that has served before: what has been inferred counts no more.
+void seed_again(const Graph& graph, FactTable& table);
 
 // Runs every rule in order, from what the table says of inputs and constants. Needs bound operators. Errors name the
 // node.
@@ -42,7 +46,5 @@ StatusOr<std::vector<InferOutput>> infer_outputs(const Graph& graph, NodeId node
 
 // Infers with the declared inputs and writes type, shape and known elements into the graph's values, bodies included.
 Status infer_shapes(Graph& graph);
-// One node again after an edit: infers from its inputs' values in the graph and writes its outputs.
-Status infer_node(Graph& graph, NodeId node);
 
 }  // namespace forethought

@@ -21,7 +21,10 @@ class Runnable;
 // Appends plain values to a key byte for byte; two keys are equal only if all that was appended is.
 class InstanceKey {
  public:
-  explicit InstanceKey(std::string_view kind) : bytes_(kind) { bytes_.push_back('\0'); }
+  explicit InstanceKey(std::string_view kind) {
+    bytes_.reserve(128);  // most keys are shorter
+    bytes_.append(kind).push_back('\0');
+  }
   template <typename T>
   requires std::is_trivially_copyable_v<T> InstanceKey& add(const T& v) {
     bytes_.append(reinterpret_cast<const char*>(&v), sizeof v);

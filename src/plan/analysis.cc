@@ -25,7 +25,8 @@ class Analyser {
     RETURN_IF_ERROR(find_producers());
     RETURN_IF_ERROR(find_cycles());
     if (p_.lanes > 1) RETURN_IF_ERROR(run_clocks());
-    for (StepNo s = 0; s < steps(); ++s) RETURN_IF_ERROR(with_context(visit(s), step_label(p_, s)));
+    for (StepNo s = 0; s < steps(); ++s)
+      if (Status status = visit(s); !status.ok()) return with_context(std::move(status), step_label(p_, s));
     return std::move(a_);
   }
 

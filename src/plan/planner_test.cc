@@ -25,7 +25,7 @@ struct Builder {
     return static_cast<ValueNo>(p.values.size()) - 1;
   }
   ValueNo temp(int64_t bytes) { return value(Role::execution, bytes); }
-  PlanStep& step(std::vector<ValueNo> reads, std::vector<ValueNo> writes, int lane = 0) {
+  PlanStep& step(ValueNos reads, ValueNos writes, int lane = 0) {
     PlanStep s;
     s.reads = std::move(reads);
     s.writes = std::move(writes);

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+
 namespace forethought {
 
 using ValueNo = int32_t;  // index into PlanProblem::values
@@ -45,16 +47,21 @@ struct WindowFact {
   int64_t byte_offset = 0;
 };
 
+// Short lists, mostly: one plan has thousands of them.
+using ValueNos = absl::InlinedVector<ValueNo, 4>;
+using Notifications = absl::InlinedVector<int32_t, 4>;
+using WindowFacts = absl::InlinedVector<WindowFact, 1>;
+
 struct PlanStep {
-  std::string_view name;        // for reports only; not owned
-  std::vector<ValueNo> reads;   // once for each time the step reads it
-  std::vector<ValueNo> writes;  // outputs and scratch; each value is written by one step
-  std::vector<AliasFact> aliases;
-  std::vector<OverwriteFact> may_overwrite;  // in order of preference
-  std::vector<WindowFact> windows;           // ascending in byte_offset
+  std::string_view name;  // for reports only; not owned
+  ValueNos reads;         // once for each time the step reads it
+  ValueNos writes;        // outputs and scratch; each value is written by one step
+  absl::InlinedVector<AliasFact, 1> aliases;
+  absl::InlinedVector<OverwriteFact, 2> may_overwrite;  // in order of preference
+  WindowFacts windows;                                  // ascending in byte_offset
   int32_t lane = 0;
-  std::vector<int32_t> waits;    // notifications that must have been signalled before the step starts
-  std::vector<int32_t> signals;  // notifications that the step gives when it has finished; each by one step
+  Notifications waits;    // notifications that must have been signalled before the step starts
+  Notifications signals;  // notifications that the step gives when it has finished; each by one step
 };
 
 struct PlanProblem {

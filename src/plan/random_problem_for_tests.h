@@ -139,7 +139,7 @@ class RandomProblem {
 
   void join(PlanStep& step, int s) {
     int64_t bytes = 0;
-    std::vector<WindowFact> windows;
+    WindowFacts windows;
     for (const ValueNo r : step.reads) {
       if (p_.values[r].bytes < 0 || p_.values[r].role == Role::object) continue;
       windows.push_back({r, kNoId, bytes});

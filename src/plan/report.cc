@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 
 #include "base/checked.h"
 #include "plan/names.h"
@@ -63,7 +64,7 @@ std::string reason(const PlanProblem& p, const Plan& plan, ValueNo v) {
 bool in_scope(const PlanStep& step, StepNo s, const ReportScope& scope) {
   if (scope.step != kNoId) return s == scope.step;
   if (scope.value == kNoId) return true;
-  const auto has = [&](const std::vector<ValueNo>& list) {
+  const auto has = [&](std::span<const ValueNo> list) {
     return std::find(list.begin(), list.end(), scope.value) != list.end();
   };
   return has(step.reads) || has(step.writes);
@@ -75,7 +76,7 @@ std::vector<ValueNo> values_in_scope(const PlanProblem& p, const ReportScope& sc
     if (scope.value >= 0 && static_cast<size_t>(scope.value) < p.values.size()) chosen.push_back(scope.value);
   } else if (scope.step != kNoId) {
     if (scope.step < 0 || static_cast<size_t>(scope.step) >= p.steps.size()) return chosen;
-    chosen = p.steps[scope.step].reads;
+    chosen.assign(p.steps[scope.step].reads.begin(), p.steps[scope.step].reads.end());
     chosen.insert(chosen.end(), p.steps[scope.step].writes.begin(), p.steps[scope.step].writes.end());
     std::sort(chosen.begin(), chosen.end());
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
@@ -100,7 +101,7 @@ void each_fact(const PlanProblem& p, const Plan& plan, StepNo s, F&& f) {
   }
 }
 
-std::string list_text(const PlanProblem& p, const std::vector<ValueNo>& ids, size_t most) {
+std::string list_text(const PlanProblem& p, std::span<const ValueNo> ids, size_t most) {
   std::string s;
   for (size_t i = 0; i < ids.size() && i < most; ++i) s += (i ? ", " : "") + value_label(p, ids[i]);
   if (ids.size() > most) s += fmt::format(" and {} more", ids.size() - most);

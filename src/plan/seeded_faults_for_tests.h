@@ -43,7 +43,7 @@ inline bool before(const PlanProblem& p, StepNo a, StepNo b) {
 inline std::vector<StepNo> accesses(const PlanProblem& p, ValueNo v) {
   std::vector<StepNo> found;
   for (StepNo s = 0; s < static_cast<StepNo>(p.steps.size()); ++s) {
-    const auto has = [&](const std::vector<ValueNo>& l) { return std::find(l.begin(), l.end(), v) != l.end(); };
+    const auto has = [&](const auto& l) { return std::find(l.begin(), l.end(), v) != l.end(); };
     if (has(p.steps[s].reads) || has(p.steps[s].writes)) found.push_back(s);
   }
   return found;
@@ -289,7 +289,7 @@ inline bool unordered_read(Subject& s, Random& rng) {
     for (const ValueNo v : step.reads) {
       const StepNo from = s.plan.values[v].first_step;
       if (s.problem.values[v].role < Role::output || s.problem.steps[from].lane == step.lane) continue;
-      const std::vector<int32_t> kept = std::exchange(step.waits, {});
+      const Notifications kept = std::exchange(step.waits, {});
       if (!before(s.problem, from, static_cast<StepNo>(&step - s.problem.steps.data()))) return true;
       step.waits = kept;
     }

@@ -12,7 +12,7 @@
 namespace forethought {
 namespace {
 
-PlanProblem steps(int32_t lanes, const std::vector<std::pair<int32_t, std::vector<StepNo>>>& list) {
+PlanProblem steps(int32_t lanes, const std::vector<std::pair<int32_t, ValueNos>>& list) {
   PlanProblem p;
   p.lanes = lanes;
   for (const auto& [lane, reads] : list) {  // step s writes value s
@@ -37,10 +37,10 @@ TEST(Waits, A44_TheOrderWithinALaneAndEarlierWaitsImplyOthers) {
   // 2 waits for 1, which is behind 0. 3 comes behind 2. 4 waits for 3, which knows of 0 and 1.
   PlanProblem p = steps(3, {{0, {}}, {0, {}}, {1, {0, 1}}, {1, {0}}, {2, {0, 3}}});
   EXPECT_EQ(add_waits(p), (WaitCounts{.edges = 5, .waits = 2, .notifications = 2}));
-  EXPECT_EQ(p.steps[1].signals, std::vector<int32_t>{0});
-  EXPECT_EQ(p.steps[2].waits, std::vector<int32_t>{0});
-  EXPECT_EQ(p.steps[3].signals, std::vector<int32_t>{1});
-  EXPECT_EQ(p.steps[4].waits, std::vector<int32_t>{1});
+  EXPECT_EQ(p.steps[1].signals, Notifications{0});
+  EXPECT_EQ(p.steps[2].waits, Notifications{0});
+  EXPECT_EQ(p.steps[3].signals, Notifications{1});
+  EXPECT_EQ(p.steps[4].waits, Notifications{1});
 }
 
 TEST(Waits, OneNotificationServesAllThatWaitForAStep) {

@@ -29,11 +29,11 @@ class Compiler {
 
   StatusOr<std::shared_ptr<CompiledProgram>> run() {
     RETURN_IF_ERROR(describe_values());
-    program_->labels = options_.labels;
+    program().names = options_.labels;
     reserve();
     for (NodeId id : prepared_.order) {
       if (Status s = add_step(id); !s.ok())
-        return with_context(std::move(s), absl::StrCat("node ", (*options_.labels)[id.index].step));
+        return with_context(std::move(s), absl::StrCat("node ", options_.labels->steps[id.index].step));
     }
     set_roles();
     RETURN_IF_ERROR(plan_lanes());
@@ -89,11 +89,11 @@ class Compiler {
   Status describe_values() {
     program().values.resize(g_.value_capacity());
     for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
-      const GraphValue& v = g_.value(ValueId{i});
+      const PreparedValue& v = prepared_.values[i];
       if (v.removed) continue;
       ProgramValue& p = program().values[i];
       const ValueFact& f = table_.values[i];
-      p.name = v.name;
+      p.name = options_.labels->values[i];
       p.type = f.type;
       p.layout = v.layout;
       p.device = device_index(v.device);
@@ -104,8 +104,8 @@ class Compiler {
       p.dims = *numbers;
       const auto bytes = storage_bytes(p.dtype, p.layout, p.dims);
       if (!bytes || !checked_add(*bytes, kAlignment))
-        return invalid(
-            absl::StrCat("value '", v.name, "' of ", name(p.dtype), to_string(p.dims), " has no representable size"));
+        return invalid(absl::StrCat("value '", std::string(p.name), "' of ", name(p.dtype), to_string(p.dims),
+                                    " has no representable size"));
       p.known = true;
       p.bytes = *bytes;
     }
@@ -126,7 +126,7 @@ class Compiler {
     o.layout = p.layout;
     o.known = p.known;
     if (input) {
-      if (g_.value(v).constant) o.constant = &*g_.value(v).constant;
+      o.constant = table_[v].constant;
       const PreparedNode& n = prepared_.nodes[id.index];
       if (slot < static_cast<int>(n.packed.size()) && !n.packed[slot].bytes.empty()) o.packed = &n.packed[slot];
     }
@@ -136,12 +136,10 @@ class Compiler {
   Status add_step(NodeId id) {
     const GraphNode& n = g_.node(id);
     const PreparedNode& prepared = prepared_.nodes[id.index];
-    ProgramStep step;
+    ProgramStep& step = program().steps.emplace_back();
     step.node = static_cast<int32_t>(id.index);
-    step.name = (*options_.labels)[id.index].step;
-    step.packed.assign(prepared.packed_bytes.begin(), prepared.packed_bytes.end());
-    step.inputs.reserve(n.inputs.size());
-    step.outputs.reserve(n.outputs.size());
+    step.name = options_.labels->steps[id.index].step;
+    step.packed = prepared.packed_bytes;
     for (ValueId v : n.inputs) step.inputs.push_back(v.valid() ? static_cast<int32_t>(v.index) : -1);
     for (ValueId v : n.outputs) step.outputs.push_back(v.valid() ? static_cast<int32_t>(v.index) : -1);
 
@@ -155,7 +153,7 @@ class Compiler {
       if (in.back().present && program().values[n.inputs[i].index].type.is_unknown()) dynamic = true;
     }
     for (size_t i = 0; i < n.outputs.size(); ++i) out.push_back(operand(id, n.outputs[i], static_cast<int>(i), false));
-    KernelFacts facts;
+    KernelFacts& facts = program_->facts.emplace_back();
     if (!dynamic) {
       ASSIGN_OR_RETURN(facts, prepared.kernel->choose({active_isa(), in, out, options_.cache}));
       for (size_t i = 0; i < out.size(); ++i) {
@@ -177,10 +175,10 @@ class Compiler {
       step.scratch_per_worker = round_up(facts.scratch_per_worker, kAlignment);
       step.sized_at_run = facts.sized_at_run;
       step.escapes = facts.escapes;
-      step.aliases.assign(facts.aliases.begin(), facts.aliases.end());
+      step.aliases = facts.aliases;
     }
-    step_device_.push_back(n.outputs.empty() || !n.outputs[0].valid() ? -1
-                                                                      : device_index(g_.value(n.outputs[0]).device));
+    step_device_.push_back(
+        n.outputs.empty() || !n.outputs[0].valid() ? -1 : device_index(prepared_.values[n.outputs[0].index].device));
     if (has_devices() && n.op.domain == kInternalDomain && n.op.type == "Copy") as_device_copy(&step, &facts);
     if (step_device_.back() >= 0 && (dynamic || step.sized_at_run != 0))
       return unsupported(
@@ -188,9 +186,7 @@ class Compiler {
     costs_.push_back(cost(n, in, out, facts, dynamic));
     RETURN_IF_ERROR(add_bodies(id, &step));
     add_plan_step(step, facts, dynamic);
-    program_->facts.push_back(std::move(facts));
     program_->nodes.push_back(id);
-    program().steps.push_back(std::move(step));
     return absl::OkStatus();
   }
 
@@ -262,9 +258,7 @@ class Compiler {
   }
 
   void add_plan_step(const ProgramStep& step, const KernelFacts& facts, bool dynamic) {
-    PlanStep s;
-    s.reads.reserve(step.inputs.size());
-    s.writes.reserve(step.outputs.size() + 1);
+    PlanStep& s = program_->problem.steps.emplace_back();
     for (int32_t v : step.inputs)
       if (v >= 0) s.reads.push_back(v);
     for (int32_t v : step.outputs)
@@ -275,17 +269,16 @@ class Compiler {
     if (scratch > 0 || wants_scratch_inside()) {
       scratch_of_.back() = static_cast<int32_t>(g_.value_capacity() + scratch_sizes_.size());
       scratch_sizes_.push_back(scratch);
-      scratch_names_.push_back((*options_.labels)[step.node].scratch);
+      scratch_names_.push_back(options_.labels->steps[step.node].scratch);
       scratch_devices_.push_back(step_device_.back());
       s.writes.push_back(scratch_of_.back());
     }
-    program_->problem.steps.push_back(std::move(s));
   }
 
-  // Whether the step to be added has scratch at the largest sizes: values then have the same numbers here.
+  // Whether the step that is being added has scratch at the largest sizes: values then have the same numbers here.
   bool wants_scratch_inside() const {
     if (!options_.inside) return false;
-    const PlanStep& same = options_.inside->problem.steps[program_->problem.steps.size()];
+    const PlanStep& same = options_.inside->problem.steps[program_->problem.steps.size() - 1];
     return !same.writes.empty() && same.writes.back() >= static_cast<ValueNo>(g_.value_capacity());
   }
 
@@ -319,8 +312,8 @@ class Compiler {
     values.reserve(g_.value_capacity() + scratch_sizes_.size());
     values.resize(g_.value_capacity());
     for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
-      const GraphValue& v = g_.value(ValueId{i});
-      ProgramValue& p = program().values[i];
+      const PreparedValue& v = prepared_.values[i];
+      const ProgramValue& p = program().values[i];
       PlanValue& q = values[i];
       q.name = p.name;
       q.alignment = kAlignment;
@@ -329,7 +322,7 @@ class Compiler {
       if (q.bytes == kUnknownSize) q.most_bytes = most_bytes(p, table_.values[i].shape);
       if (v.constant) {
         q.role = Role::weight;
-        q.index = prepared_.weight_of[i];
+        q.index = v.weight;
       } else if (v.removed || p.type.is_object()) {
         q.role = Role::object;
       } else if (!p.known) {
@@ -428,7 +421,7 @@ class Compiler {
     const Plan& plan = program_->plan;
     for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
       ProgramValue& p = program().values[i];
-      if (g_.value(ValueId{i}).removed) continue;
+      if (prepared_.values[i].removed) continue;
       const ValuePlace& at = plan.values[i];
       p.offset = at.offset;
       p.index = at.index;
@@ -454,7 +447,7 @@ class Compiler {
       }
       if (at.root >= 0 && at.root != static_cast<int32_t>(i)) p.root = at.root;
       if (p.base == Base::side) p.offset = at.offset_in_root;
-      if (g_.value(ValueId{i}).constant) p.base = Base::weight, p.index = prepared_.weight_of[i], p.offset = 0;
+      if (prepared_.values[i].constant) p.base = Base::weight, p.index = prepared_.values[i].weight, p.offset = 0;
     }
     for (size_t i = 0; i < g_.inputs().size(); ++i) {
       ProgramValue& p = program().values[g_.inputs()[i].index];
@@ -500,8 +493,7 @@ class Compiler {
     for (int32_t v : program().inputs) last[root(v)] = -1;
     for (size_t v = 0; v < last.size(); ++v) {
       const Base base = program().values[v].base;
-      if (last[v] >= 0 && (base == Base::side || base == Base::object) &&
-          !g_.value(ValueId{static_cast<uint32_t>(v)}).constant)
+      if (last[v] >= 0 && (base == Base::side || base == Base::object) && !prepared_.values[v].constant)
         program().steps[last[v]].release_after.push_back(static_cast<int32_t>(v));
     }
   }
@@ -523,12 +515,15 @@ class Compiler {
 
 }  // namespace
 
-std::vector<StepLabel> step_labels(const Graph& graph) {
-  std::vector<StepLabel> labels(graph.node_capacity());
+std::shared_ptr<const Labels> labels_of(const Graph& graph) {
+  auto labels = std::make_shared<Labels>();
+  for (uint32_t i = 0; i < graph.value_capacity(); ++i) labels->values.push_back(graph.value(ValueId{i}).name);
+  labels->steps.resize(graph.node_capacity());
   for (NodeId id : graph.order()) {
     const GraphNode& n = graph.node(id);
-    labels[id.index].step = absl::StrCat(n.name, " (", to_string(n.op), ")");
-    labels[id.index].scratch = absl::StrCat("scratch of ", labels[id.index].step);
+    Labels::Step& label = labels->steps[id.index];
+    label.step = absl::StrCat(n.name, " (", to_string(n.op), ")");
+    label.scratch = absl::StrCat("scratch of ", label.step);
   }
   return labels;
 }

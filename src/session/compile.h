@@ -17,11 +17,15 @@
 
 namespace forethought {
 
-// What reports call a node's step and its scratch.
-struct StepLabel {
-  std::string step, scratch;  // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
+// What reports call values, a node's step and its scratch.
+struct Labels {
+  struct Step {
+    std::string step, scratch;  // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
+  };
+  std::vector<std::string> values;  // by value id
+  std::vector<Step> steps;          // by node id
 };
-std::vector<StepLabel> step_labels(const Graph& graph);  // by node id
+std::shared_ptr<const Labels> labels_of(const Graph& graph);
 
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
@@ -33,9 +37,8 @@ struct CompiledProgram : Program {
   int64_t copied_bytes = 0;                    // what they move in one run
   PlanProblem problem;  // values by graph value id, then one scratch value for each step that wants one
   Plan plan;
-  std::vector<KernelFacts> facts;                        // by step; of dynamic steps empty
-  std::vector<NodeId> nodes;                             // by step
-  std::shared_ptr<const std::vector<StepLabel>> labels;  // the problem's names look into it
+  std::vector<KernelFacts> facts;                                                     // by step; of dynamic steps empty
+  std::vector<NodeId> nodes;                                                          // by step
   std::map<std::pair<uint32_t, int>, std::shared_ptr<const CompiledProgram>> bodies;  // planned inside this slab
 };
 
@@ -56,7 +59,7 @@ struct CompileOptions {
   StepResolver* resolver = nullptr;
   const DeviceSet* devices = nullptr;  // those with memory of their own; null: none
   Bindings bound;
-  std::shared_ptr<const std::vector<StepLabel>> labels;  // of the graph
+  std::shared_ptr<const Labels> labels;     // of the graph
   const CompiledProgram* inside = nullptr;  // of the same graph at the largest sizes: its places are taken if possible
 };
 

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 // Step s writes value s.
-PlanProblem steps(const std::vector<std::vector<StepNo>>& reads) {
+PlanProblem steps(const std::vector<ValueNos>& reads) {
   PlanProblem p;
   for (const auto& r : reads) {
     PlanStep step;
@@ -35,7 +35,7 @@ HostLanes choose(const PlanProblem& p, StepCost cost, int wanted, int workers) {
 
 // A trunk, two branches of `n` steps, and what joins them.
 PlanProblem two_branches(int n) {
-  std::vector<std::vector<StepNo>> reads = {{}};
+  std::vector<ValueNos> reads = {{}};
   for (int b = 0; b < 2; ++b)
     for (int i = 0; i < n; ++i) reads.push_back({i == 0 ? 0 : static_cast<StepNo>(reads.size()) - 1});
   reads.push_back({n, 2 * n});
@@ -106,7 +106,7 @@ TEST(HostLanes, StepsOfDevicesAreLeftOut) {
 TEST(HostLanes, RandomGraphsKeepEveryLaneBusyAndEveryStepOrdered) {
   std::mt19937_64 random(3);
   for (int graph = 0; graph < 200; ++graph) {
-    std::vector<std::vector<StepNo>> reads;
+    std::vector<ValueNos> reads;
     for (int s = 0; s < 60; ++s) {
       reads.emplace_back();
       for (int i = 0; s > 0 && i < 2; ++i)

@@ -119,12 +119,14 @@ void add_weights(const PreparedGraph& graph, std::vector<MemoryHolder>* holders)
 
 void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std::vector<MemoryHolder>* holders) {
   const std::vector<int32_t> maker = makers(program);
-  const auto node = [&](int32_t v) { return maker[v] >= 0 ? program.steps[maker[v]].name : std::string(); };
+  const auto node = [&](int32_t v) {
+    return maker[v] >= 0 ? std::string(program.steps[maker[v]].name) : std::string();
+  };
   for (int32_t v : fullest(program))
     holders->push_back(
         {std::string(program.problem.values[v].name), node(v), MemoryRole::planned, program.plan.values[v].bytes});
   for_outputs_taken(program, bound, [&](int32_t v, int64_t bytes) {
-    holders->push_back({program.values[v].name, node(v), MemoryRole::leased, bytes});
+    holders->push_back({std::string(program.values[v].name), node(v), MemoryRole::leased, bytes});
   });
 }
 
@@ -135,7 +137,8 @@ void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
   if (!late.unbounded.empty()) {
     const std::vector<int32_t> maker = makers(program);
     for (ValueNo v : late.unbounded) {
-      const std::string node = maker[v] >= 0 ? absl::StrCat(" of node ", program.steps[maker[v]].name) : std::string();
+      const std::string node =
+          maker[v] >= 0 ? absl::StrCat(" of node ", std::string(program.steps[maker[v]].name)) : std::string();
       report->unbounded.push_back(absl::StrCat("'", std::string(program.problem.values[v].name), "'", node));
     }
   }
@@ -145,7 +148,7 @@ void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
       if (body != program.bodies.end()) {
         add_unplanned(*body->second, report);
       } else {
-        report->unbounded.push_back(absl::StrCat("a body of node ", program.steps[s].name));
+        report->unbounded.push_back(absl::StrCat("a body of node ", std::string(program.steps[s].name)));
       }
     }
   }

@@ -119,9 +119,10 @@ TEST(Knobs, WhatTheyTakeIsWhatSessionsTake) {
   EXPECT_FALSE(check_knob(Knob::kThreads, std::to_string(kMostThreads + 1)).ok());
   EXPECT_TRUE(check_knob(Knob::kLanes, std::to_string(kMostLanes)).ok());
   EXPECT_FALSE(check_knob(Knob::kLanes, std::to_string(kMostLanes + 1)).ok());
-  for (const KnobInfo& k : knobs())
-    if (*k.default_value)
-      EXPECT_TRUE(check_knob(static_cast<Knob>(&k - knobs().data()), k.default_value).ok()) << k.variable;
+  for (const KnobInfo& k : knobs()) {
+    if (!*k.default_value) continue;
+    EXPECT_TRUE(check_knob(static_cast<Knob>(&k - knobs().data()), k.default_value).ok()) << k.variable;
+  }
 }
 
 TEST(Knobs, ATierThatTheMachineLacksIsAnError) {

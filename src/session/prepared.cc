@@ -170,7 +170,7 @@ Status Preparer::prepare_node(const Graph& g, NodeId id, PreparedNode* out, std:
 }
 
 Status Preparer::take_weight(const Graph& g, ValueId v, PreparedGraph* p) {
-  if (p->weight_of[v.index] >= 0) return absl::OkStatus();
+  if (p->values[v.index].weight >= 0) return absl::OkStatus();
   read_.insert(g.value(v).constant->data);
   const Tensor& constant = *g.value(v).constant;
   const std::shared_ptr<DeviceDriver> device = options_.devices ? options_.devices->share(g.value(v).device) : nullptr;
@@ -184,7 +184,7 @@ Status Preparer::take_weight(const Graph& g, ValueId v, PreparedGraph* p) {
     ASSIGN_OR_RETURN(t, aligned(constant, g.value(v).name));
     totals_->constants += t.bytes();
   }
-  p->weight_of[v.index] = static_cast<int32_t>(p->weights.size());
+  p->values[v.index].weight = static_cast<int32_t>(p->weights.size());
   p->weights.push_back(std::move(t));
   return absl::OkStatus();
 }
@@ -193,7 +193,11 @@ Status Preparer::prepare(const Graph& g, PreparedGraph* p) {
   p->view = &g;
   p->order = g.order();
   p->nodes.resize(g.node_capacity());
-  p->weight_of.assign(g.value_capacity(), -1);
+  p->values.reserve(g.value_capacity());
+  for (uint32_t i = 0; i < g.value_capacity(); ++i) {
+    const GraphValue& v = g.value(ValueId{i});
+    p->values.push_back({v.layout, v.device, v.removed, v.constant.has_value(), -1});
+  }
   for (NodeId id : p->order) {
     const GraphNode& n = g.node(id);
     std::vector<bool> reads_original;

@@ -22,6 +22,15 @@ struct PreparedNode {
   std::vector<std::shared_ptr<const PackedBlock>> keep;
 };
 
+// What plans ask of a value of the graph, close together: a graph's own values are large and lie far apart.
+struct PreparedValue {
+  Layout layout;
+  Device device;
+  bool removed = false;
+  bool constant = false;
+  int32_t weight = -1;  // which of PreparedGraph::weights holds it; -1: none
+};
+
 struct WeightTotals {
   int64_t constants = 0;   // bytes of constants that steps read in place
   int64_t packed = 0;      // bytes of packed forms
@@ -33,9 +42,9 @@ struct PreparedGraph {
   std::unique_ptr<Graph> graph;  // null in bodies: the outer graph owns them
   const Graph* view = nullptr;   // the graph
   std::vector<NodeId> order;
-  std::vector<PreparedNode> nodes;  // by NodeId
-  std::vector<Tensor> weights;      // constants that steps read, aligned
-  std::vector<int32_t> weight_of;   // by ValueId; -1: none
+  std::vector<PreparedNode> nodes;    // by NodeId
+  std::vector<Tensor> weights;        // constants that steps read, aligned
+  std::vector<PreparedValue> values;  // by ValueId
   std::map<std::pair<uint32_t, int>, std::unique_ptr<PreparedGraph>> bodies;
   // Of the outermost graph: each block counts once a session.
   std::map<const PackedBlock*, MemoryShare> pack_shares;

@@ -48,7 +48,7 @@ void append_elements(std::vector<int64_t>* key, const Tensor& t) {
 size_t GraphSource::KeyHash::operator()(const Key& k) const { return hash_bytes(k.data(), k.size() * sizeof(int64_t)); }
 
 GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared) : graph_(graph), shared_(shared) {
-  labels_ = std::make_shared<const std::vector<StepLabel>>(step_labels(*graph.view));
+  labels_ = labels_of(*graph.view);
   Shared for_bodies = shared;
   for_bodies.lanes = 1;
   for (const auto& [key, body] : graph.bodies) {
@@ -128,19 +128,40 @@ void GraphSource::key_of(std::span<const Value> inputs, const Bindings& bound, C
     if (decides_shapes(inputs[i])) append_elements(key, inputs[i].tensor());
 }
 
-FactTable GraphSource::facts_of(std::span<const Value> inputs, std::span<const int> keyed) const {
-  FactTable facts = seed_facts(*graph_.view);
+void GraphSource::GiveBack::operator()(FactTable* table) const {
+  std::unique_ptr<FactTable> owned(table);
+  const std::lock_guard lock(source->mutex_);
+  if (!source->spare_facts_) source->spare_facts_ = std::move(owned);
+}
+
+GraphSource::Facts GraphSource::declared_facts() {
+  std::unique_ptr<FactTable> table;
+  {
+    const std::lock_guard lock(mutex_);
+    table = std::move(spare_facts_);
+  }
+  if (table) {
+    seed_again(*graph_.view, *table);
+  } else {
+    table = std::make_unique<FactTable>(seed_facts(*graph_.view));
+  }
+  return Facts(table.release(), {this});
+}
+
+GraphSource::Facts GraphSource::facts_of(std::span<const Value> inputs, std::span<const int> keyed) {
+  Facts facts = declared_facts();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    ValueFact& f = facts[graph_.view->inputs()[i]];
+    ValueFact& f = (*facts)[graph_.view->inputs()[i]];
     if (!inputs[i].is_tensor()) continue;
     f.type = ValueType::tensor(inputs[i].tensor().dtype);
     f.shape = SymShape::of(inputs[i].tensor().dims);
-    f.has_value = false;
+    f.value = nullptr;
   }
   for (const int i : keyed) {
     if (!decides_shapes(inputs[i])) continue;
-    ValueFact& f = facts[graph_.view->inputs()[i]];
-    if (auto elements = decode_value(inputs[i].tensor())) f.has_value = true, f.value = *std::move(elements);
+    ValueFact& f = (*facts)[graph_.view->inputs()[i]];
+    if (auto elements = decode_value(inputs[i].tensor()))
+      f.value = std::make_shared<const SymValue>(*std::move(elements));
   }
   return facts;
 }
@@ -156,8 +177,8 @@ StatusOr<bool> GraphSource::decide_contents(std::span<const Value> inputs, const
     return std::count_if(p.steps.begin(), p.steps.end(), [](const ProgramStep& s) { return !s.runnable; });
   };
   const auto with = [&](std::span<const int> some) {
-    FactTable facts = facts_of(inputs, some);
-    return compile_for(facts, Effort::replan, bound);
+    const Facts facts = facts_of(inputs, some);
+    return compile_for(*facts, Effort::replan, bound);
   };
   int64_t least = late(**made);
   if (least > 0 && !keyed.empty()) {
@@ -197,9 +218,9 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
   key_of(inputs, bound, contents, &key);
   if (auto known = find(key)) return std::shared_ptr<const Program>(std::move(known));
   Key own_key = key;
-  FactTable facts =
-      facts_of(inputs, contents == Contents::keyed ? std::span<const int>(keyed_) : std::span<const int>());
-  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, Effort::replan, bound));
+  const auto keyed = contents == Contents::keyed ? std::span<const int>(keyed_) : std::span<const int>();
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made,
+                   compile_for(*facts_of(inputs, keyed), Effort::replan, bound));
   if (contents == Contents::undecided) {
     ASSIGN_OR_RETURN(const bool keyed, decide_contents(inputs, bound, &made));
     if (keyed) key_of(inputs, bound, Contents::keyed, &own_key);
@@ -234,29 +255,29 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::program_for_facts(
     }
   }
   if (auto known = find(key)) return known;
-  FactTable own = seed_facts(*graph_.view);
+  const Facts own = declared_facts();
   for (ValueId v : graph_.view->inputs()) {
-    own[v].type = facts[v].type;
-    own[v].shape = facts[v].shape;  // elements are left out: the program serves every trip
+    (*own)[v].type = facts[v].type;
+    (*own)[v].shape = facts[v].shape;  // elements are left out: the program serves every trip
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(own, Effort::replan));
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(*own, Effort::replan));
   keep(std::move(key), made);
   return made;
 }
 
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_at_load(const FactTable& seeds) {
   Key key;
-  FactTable facts = seed_facts(*graph_.view);
+  const Facts facts = declared_facts();
   for (ValueId v : graph_.view->inputs()) {
-    facts[v] = seeds[v];
-    const auto numbers = facts[v].shape.numbers();
-    if (facts[v].type.is_tensor() && numbers) {
-      append_tensor(&key, facts[v].type.dtype(), *numbers);
+    (*facts)[v] = seeds[v];
+    const auto numbers = seeds[v].shape.numbers();
+    if (seeds[v].type.is_tensor() && numbers) {
+      append_tensor(&key, seeds[v].type.dtype(), *numbers);
     } else {
       key.push_back(kObject);
     }
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(facts, Effort::load));
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(*facts, Effort::load));
   keep(std::move(key), made);
   return made;
 }
@@ -268,9 +289,9 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_bound(const F
 
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_for(std::span<const Dims> input_dims,
                                                                        Effort effort) {
-  FactTable facts = seed_facts(*graph_.view);
-  for (size_t i = 0; i < input_dims.size(); ++i) facts[graph_.view->inputs()[i]].shape = SymShape::of(input_dims[i]);
-  return compile_for(facts, effort);
+  const Facts facts = declared_facts();
+  for (size_t i = 0; i < input_dims.size(); ++i) (*facts)[graph_.view->inputs()[i]].shape = SymShape::of(input_dims[i]);
+  return compile_for(*facts, effort);
 }
 
 StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> inputs, std::span<const Arg> outputs) {

@@ -63,8 +63,16 @@ class GraphSource final : public BodySource, public StepResolver {
   enum class Contents { undecided, keyed, left_out };
   // The key of a run into `key`: types and dims of the inputs, and elements of those that decide shapes.
   void key_of(std::span<const Value> inputs, const Bindings& bound, Contents contents, Key* key) const;
+  // A table with the facts of the declared inputs. It is given back when it is dropped: to fill one again is cheap,
+  // to make one is not.
+  struct GiveBack {
+    GraphSource* source;
+    void operator()(FactTable* table) const;
+  };
+  using Facts = std::unique_ptr<FactTable, GiveBack>;
+  Facts declared_facts();
   // What a run knows of its inputs; elements of those listed in `keyed`.
-  FactTable facts_of(std::span<const Value> inputs, std::span<const int> keyed) const;
+  Facts facts_of(std::span<const Value> inputs, std::span<const int> keyed);
   // After the first program was made: decides whether elements of inputs decide shapes, and of which. If so, `made`
   // becomes the program that knows them and the result is true.
   StatusOr<bool> decide_contents(std::span<const Value> inputs, const Bindings& bound,
@@ -76,7 +84,7 @@ class GraphSource final : public BodySource, public StepResolver {
   Shared shared_;
   std::map<std::pair<uint32_t, int>, std::unique_ptr<GraphSource>> children_;
   BodySources bodies_;
-  std::shared_ptr<const std::vector<StepLabel>> labels_;
+  std::shared_ptr<const Labels> labels_;
   std::shared_ptr<const CompiledProgram> bound_;  // null: shapes have no bounds
   // Shapes may come as elements of small inputs (the target of a Reshape, say): those elements are then part of the
   // key, unless hardly any come again.
@@ -86,6 +94,7 @@ class GraphSource final : public BodySource, public StepResolver {
   mutable Mutex mutex_;
   std::list<Entry> order_;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> index_;
+  std::unique_ptr<FactTable> spare_facts_;
   CacheCounts counts_;
 };
 

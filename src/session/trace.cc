@@ -48,9 +48,9 @@ void TraceRecorder::on_step(const StepEvent& event) {
   // Every program of a session was made by compile().
   const auto& program = *static_cast<const CompiledProgram*>(event.program);
   const ProgramStep& step = program.steps[event.step];
-  Step s{.name = step.name,
-         .waits = step.waits,
-         .signals = step.signals,
+  Step s{.name = std::string(step.name),
+         .waits = {step.waits.begin(), step.waits.end()},
+         .signals = {step.signals.begin(), step.signals.end()},
          .begin_ns = event.begin_ns,
          .end_ns = event.end_ns,
          .step = event.step,

@@ -102,12 +102,12 @@ int64_t equal_reports(const PlanProblem& problem, Effort effort) {
   return equal;
 }
 
-bool is_concat(const std::string& step) { return step.find("Concat") != std::string::npos; }
+bool is_concat(std::string_view step) { return step.find("Concat") != step.npos; }
 
 class ConcatTimes final : public StepSink {
  public:
   void on_step(const StepEvent& e) override {
-    const std::string& name = e.program->steps[e.step].name;
+    const std::string_view name = e.program->steps[e.step].name;
     (is_concat(name) ? concat_ns : other_ns) += e.end_ns - e.begin_ns;
   }
   int64_t concat_ns = 0, other_ns = 0;

@@ -25,7 +25,7 @@ StatusOr<ReportScope> scope_of(const PlanArguments& a, const PreparedGraph& grap
   if (!a.value.empty()) {
     for (size_t i = 0; i < p.values.size(); ++i) {
       if (p.values[i].name == a.value) scope.value = static_cast<ValueNo>(i);
-      names.push_back(p.values[i].name);
+      names.emplace_back(p.values[i].name);
     }
     if (scope.value == kNoId)
       return not_found(
@@ -34,7 +34,7 @@ StatusOr<ReportScope> scope_of(const PlanArguments& a, const PreparedGraph& grap
   if (!a.node.empty()) {
     scope.step = find_step(graph, p, a.node);
     for (size_t s = 0; s < p.steps.size(); ++s) {
-      names.push_back(p.steps[s].name.substr(0, p.steps[s].name.rfind(" (")));
+      names.emplace_back(p.steps[s].name.substr(0, p.steps[s].name.rfind(" (")));
       for (const std::string& from : origin_of(graph, p, s)) names.push_back(from);
     }
     if (scope.step == kNoId)
