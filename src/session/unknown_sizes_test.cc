@@ -46,10 +46,12 @@ const Net kNets[] = {
       %index = Squeeze(%rows, [0])
       %g = Gather(%t, %index)
       %m = Mul(%g, [1.0, 2.0, 3.0])
+      %points = Transpose<perm=[1,0]>(%n)
+      %same = GatherND(%t, %points)
       %p = Pad(%m, [1, 0, 1, 0])
-      return %n, %g, %m, %p
+      return %n, %g, %m, %p, %same
     })",
-     {kLength * 16, kLength * 4, kLength * 12, (kLength + 2) * 12}},
+     {kLength * 16, kLength * 4, kLength * 12, (kLength + 2) * 12, kLength * 4}},
     {"slices",
      R"(graph(%x: f32[N]) {
       %k = ArgMax<axis=0>(%x)
