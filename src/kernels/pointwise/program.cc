@@ -151,6 +151,26 @@ int Program::logic(LogicOp op, int a, int b) {
   return add_step(find_logic_tile(op), DType::kBool, {a, b}, {});
 }
 
+int Program::integer(IntegerOp op, int a, int b) {
+  if (!status_.ok()) return 0;
+  const DType dtype = values_[a].dtype;
+  a = widened(a);
+  const DType work = values_[a].dtype;
+  const TileFn fn = find_integer_tile(op, work);
+  if (values_[b].dtype != dtype || fn == nullptr)
+    return fail(absl::StrCat("no kernel of bits or remainders takes ", name(dtype), " and ", name(values_[b].dtype)));
+  b = widened(b);
+  return add_step(fn, work, {a, b}, {});
+}
+
+int Program::bit_not(int value) {
+  if (!status_.ok()) return 0;
+  const DType dtype = values_[value].dtype;
+  const TileFn fn = find_bit_not_tile(dtype);
+  if (fn == nullptr) return fail(absl::StrCat("BitwiseNot takes integers, not ", name(dtype)));
+  return add_step(fn, dtype, {value}, {});
+}
+
 int Program::where(int condition, int a, int b) {
   if (!status_.ok()) return 0;
   const Value &va = values_[a], &vb = values_[b];

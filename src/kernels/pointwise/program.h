@@ -29,8 +29,10 @@ class Program {
   int cast(int value, DType to);
   int pow(int base, int exponent);  // in the work type of the base
   int equal(int a, int b);
-  int less(int a, int b, bool or_equal);  // a < b or a ≤ b
-  int logic(LogicOp op, int a, int b);    // of bools
+  int less(int a, int b, bool or_equal);    // a < b or a ≤ b
+  int logic(LogicOp op, int a, int b);      // of bools
+  int integer(IntegerOp op, int a, int b);  // in the work type of a
+  int bit_not(int value);
   int where(int condition, int a, int b);
   int logical_not(int value);
   int quantize(int quotient, int zero_point);  // saturate(round(quotient) + zero_point), as find_quantize_tile

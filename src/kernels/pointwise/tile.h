@@ -54,6 +54,11 @@ TileFn find_less_tile(DType work, bool or_equal);
 // Of bytes of bool, of which any but 0 is true.
 enum class LogicOp : uint8_t { And, Or, Xor };
 TileFn find_logic_tile(LogicOp op);
+// Bits of the integers, and remainders of all work types: Mod's has the sign of the divisor, Fmod's of the dividend; an
+// integer's by 0 is 0. Shifts by less than 0 or as many bits as there are leave nothing but the sign.
+enum class IntegerOp : uint8_t { And, Or, Xor, ShiftLeft, ShiftRight, Mod, Fmod };
+TileFn find_integer_tile(IntegerOp op, DType work);
+TileFn find_bit_not_tile(DType work);
 // condition (bytes of bool) ? a : b, for elements of 1, 2, 4 or 8 bytes.
 TileFn find_where_tile(Isa isa, int width);
 TileFn find_not_tile();
