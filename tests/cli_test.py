@@ -369,6 +369,7 @@ WRONG_USE = [
     (["run", "{model}", "--rewrite-limit", "-2"], "--rewrite-limit"),
     (["run", "{model}", "--memory-limit", "-5"], "--memory-limit"),
     (["run", "{model}", "--memory-limit", "12X"], "--memory-limit"),
+    (["run", "{model}", "--device-memory-limit", "12X"], "--device-memory-limit"),
     (["run", "{model}", "--memory-limit", "9999999T"], "--memory-limit"),
     (["dump", "{model}", "--stage", "later"], "later"), (["plan", "{model}", "--dim", "N=1", "--value", "yy"], "'y'"),
     (["plan", "{model}", "--dim", "N=1", "--node", "/con"], "'/conv'"),

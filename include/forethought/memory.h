@@ -12,6 +12,14 @@
 
 FORETHOUGHT_BEGIN_NAMESPACE
 
+// What is held on one device that has memory of its own, in bytes.
+struct DeviceMemory {
+  std::string device;  // "gpu:1"
+  int64_t live = 0, retained = 0;
+  int64_t peak = 0;   // the highest live + retained so far
+  int64_t limit = 0;  // of live + retained; 0: none
+};
+
 // One moment's counts in bytes. They add up: live + retained + padding == mapped, and the five roles make up live.
 // Python and the command show them under the same names.
 struct MemoryStats {
@@ -27,6 +35,8 @@ struct MemoryStats {
   int64_t leased = 0;     // outputs that are held, inputs that had to be copied
   int64_t weights = 0;    // mapped constants, and copies of constants
   int64_t packed = 0;     // weights in the form that kernels want; shared ones count in each session that uses them
+
+  std::vector<DeviceMemory> devices;  // beside all that, which is of the host's memory
 };
 
 // A value that takes memory.

@@ -27,6 +27,7 @@ struct SessionOptions {
   std::vector<std::string> providers;  // in order of priority; the CPU always takes the rest
   bool allow_fallback = false;         // a provider that cannot load is a warning instead of an error
   int64_t memory_limit = 0;            // bytes of all that the session takes, weights included; 0: none
+  int64_t device_memory_limit = 0;     // the same on each device that has memory of its own; 0: none
   RetentionCaps retention;             // what its arenas keep between runs
   int idle_trim_ms = 0;                // after so long without a run, all that is kept goes back; 0: never
   std::shared_ptr<Allocator> execution_allocator, io_allocator;  // of plans, of outputs; null: the system's

@@ -66,6 +66,7 @@ class SessionOptions:
     use_deterministic_compute: bool
     use_per_session_threads: bool
     memory_limit: int
+    device_memory_limit: int
     retain_execution: int
     retain_io: int
     retain_side: int

@@ -93,6 +93,7 @@ class SessionOptions(_ConfigEntries):
     use_deterministic_compute = _typed("use_deterministic_compute", bool, False, "Kept; results are always so.")
     use_per_session_threads = _typed("use_per_session_threads", bool, True, "Kept; each session has its threads.")
     memory_limit = _typed("memory_limit", int, 0, "Ours: bytes that the session may take, weights included; 0: no limit.")
+    device_memory_limit = _typed("device_memory_limit", int, 0, "Ours: the same on each device with memory of its own.")
     retain_execution = _typed("retain_execution", int, -1, "Ours: bytes of planned memory kept between runs; -1: the "
                               "planned peak and a quarter more.")
     retain_io = _typed("retain_io", int, -1, "Ours: the same of buffers of outputs.")
@@ -156,6 +157,7 @@ class SessionOptions(_ConfigEntries):
         o.intra_op_threads = _int32(self.intra_op_num_threads)
         o.allow_fallback = allow_fallback
         o.memory_limit = self.memory_limit
+        o.device_memory_limit = self.device_memory_limit
         o.set_retention(self.retain_execution, self.retain_io, self.retain_side)
         o.idle_trim_ms = _int32(self.idle_trim_ms)
         o.plan_cache_capacity = _int32(self.plan_cache_capacity)

@@ -245,6 +245,7 @@ void bind_options(nb::module_& m) {
       .def_rw("intra_op_threads", &SessionOptions::intra_op_threads)
       .def_rw("allow_fallback", &SessionOptions::allow_fallback)
       .def_rw("memory_limit", &SessionOptions::memory_limit)
+      .def_rw("device_memory_limit", &SessionOptions::device_memory_limit)
       .def("set_retention",
            [](SessionOptions& o, int64_t execution, int64_t io, int64_t side) {
              o.retention = {execution, io, side};
@@ -322,7 +323,7 @@ NB_MODULE(_core, m) {
   bind_options(m);
   bind_values(m);
   bind_session(m);
-  m.def("memory_stats", [] { return dict_of(MemoryBudget::process()->statistics()); });
+  m.def("memory_stats", [] { return dict_of(process_memory_statistics()); });
   m.def("set_memory_limit", [](int64_t bytes) { check(set_process_memory_limit(bytes), During::run); });
   m.def("set_log_severity", [](int severity) { set_log_severity(static_cast<Severity>(severity)); });
   m.def("log_severity", [] { return static_cast<int>(log_severity()); });

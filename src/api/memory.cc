@@ -22,6 +22,8 @@ MemoryStats public_stats(const ::forethought::MemoryStatistics& s) {
   m.leased = s.of(MemoryRole::leased).live;
   m.weights = s.of(MemoryRole::weights).live;
   m.packed = s.of(MemoryRole::packed).live;
+  for (const ::forethought::DeviceMemory& d : s.devices)
+    m.devices.push_back({d.device, d.live, d.retained, d.peak, d.limit});
   return m;
 }
 
@@ -67,7 +69,7 @@ Status Session::set_retention(const RetentionCaps& caps) const {
   return public_status(rep_->session->set_retention(inner_caps(caps)));
 }
 
-MemoryStats memory_stats() { return public_stats(MemoryBudget::process()->statistics()); }
+MemoryStats memory_stats() { return public_stats(process_memory_statistics()); }
 Status set_memory_limit(int64_t bytes) { return public_status(set_process_memory_limit(bytes)); }
 
 }  // namespace forethought::v1

@@ -69,6 +69,7 @@ Metadata public_metadata(const ModelInfo& info) {
   for (const std::string& p : o.providers) in.providers.push_back({p, {}});
   in.allow_fallback = o.allow_fallback;
   in.memory_limit = o.memory_limit;
+  in.device_memory_limit = o.device_memory_limit;
   in.retention = inner_caps(o.retention);
   in.idle_trim_ms = o.idle_trim_ms;
   in.execution_source = inner_source(o.execution_allocator);

@@ -7,15 +7,21 @@
 
 namespace forethought {
 
-void DeviceSet::add(std::shared_ptr<DeviceDriver> driver) {
-  if (driver && !find(driver->device())) drivers_.push_back(std::move(driver));
+void DeviceSet::add(DeviceUse device) {
+  if (find(device.driver->device())) return;
+  accounts_.push_back(std::move(device.account));
+  drivers_.push_back(std::move(device.driver));
 }
 
-DeviceDriver* DeviceSet::find(Device device) const { return share(device).get(); }
-
-std::shared_ptr<DeviceDriver> DeviceSet::share(Device device) const {
+DeviceDriver* DeviceSet::find(Device device) const {
   const auto found = std::ranges::find_if(drivers_, [&](const auto& d) { return d->device() == device; });
-  return found == drivers_.end() ? nullptr : *found;
+  return found == drivers_.end() ? nullptr : found->get();
+}
+
+std::optional<DeviceUse> DeviceSet::use(Device device) const {
+  const auto found = std::ranges::find_if(drivers_, [&](const auto& d) { return d->device() == device; });
+  if (found == drivers_.end()) return std::nullopt;
+  return use(static_cast<size_t>(found - drivers_.begin()));
 }
 
 DeviceDriver* DeviceSet::copier(Device from, Device to) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "tensor/type.h"
 
 namespace forethought {
+
+class MemoryBudget;
 
 struct AllocatorStatistics {
   int64_t live = 0;         // bytes of blocks that are out, as they were asked for
@@ -111,16 +114,25 @@ class DeviceDriver {
   virtual Status copy(const CopyJob& job) = 0;
 };
 
-// The devices that a session has beside the host: who copies between two of them.
+// A device, and the account that pays for what is taken there; null stands for the device's own (device/account.h).
+struct DeviceUse {
+  explicit DeviceUse(std::shared_ptr<DeviceDriver> driver, std::shared_ptr<MemoryBudget> account = nullptr);
+  std::shared_ptr<DeviceDriver> driver;
+  std::shared_ptr<MemoryBudget> account;
+};
+
+// The devices that a session has beside the host: who copies between two of them, and who pays for memory there.
 class DeviceSet {
  public:
   // A device that is there already is left as it is.
-  void add(std::shared_ptr<DeviceDriver> driver);
+  void add(DeviceUse device);
   bool empty() const { return drivers_.empty(); }
   std::span<const std::shared_ptr<DeviceDriver>> drivers() const { return drivers_; }
+  DeviceUse use(size_t place) const { return DeviceUse(drivers_[place], accounts_[place]); }  // of drivers()[place]
+  MemoryBudget& account(size_t place) const { return *accounts_[place]; }
   // Null for the host, and for devices whose memory the host works with as with its own.
   DeviceDriver* find(Device device) const;
-  std::shared_ptr<DeviceDriver> share(Device device) const;
+  std::optional<DeviceUse> use(Device device) const;
   // The driver that takes the pair, or null.
   DeviceDriver* copier(Device from, Device to) const;
   // Copies and returns when the bytes are there; through the host where nobody takes the pair.
@@ -128,6 +140,7 @@ class DeviceSet {
 
  private:
   std::vector<std::shared_ptr<DeviceDriver>> drivers_;
+  std::vector<std::shared_ptr<MemoryBudget>> accounts_;
 };
 
 // What is wrong with a job, whatever the devices: a negative size, bytes without an address.

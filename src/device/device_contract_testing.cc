@@ -411,7 +411,7 @@ class RecordingRun final : public LaneRun {
 // A lane with a run under way, and a step for it: b = a + 1 on 64 bytes.
 struct LaneWithARun {
   LaneWithARun(const std::shared_ptr<DeviceDriver>& driver, void* a, void* b)
-      : device(make_stream_lanes(driver)), call({a}, {b}, 64) {
+      : device(make_stream_lanes(DeviceUse(driver))), call({a}, {b}, 64) {
     auto opened = device->open(0);
     EXPECT_TRUE(opened.ok()) << opened.status();
     if (!opened.ok()) return;
@@ -430,7 +430,7 @@ struct LaneWithARun {
 }  // namespace
 
 TEST_P(DeviceContract, Check31LanesRunStepsAndTellNotifications) {
-  auto device = make_stream_lanes(driver_);
+  auto device = make_stream_lanes(DeviceUse(driver_));
   EXPECT_EQ(device->device(), driver_->device());
   ASSERT_GE(device->lanes(), 1);
   EXPECT_FALSE(device->open(device->lanes()).ok());

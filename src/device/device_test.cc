@@ -110,9 +110,9 @@ TEST(DeviceSet, CopiesBetweenAnyTwoDevices) {
   for (const bool direct : {false, true}) {
     auto one = sim({.index = 1}), two = sim({.index = 2, .copies_from_other_devices = direct});
     DeviceSet set;
-    set.add(one);
-    set.add(two);
-    set.add(one);
+    set.add(DeviceUse(one));
+    set.add(DeviceUse(two));
+    set.add(DeviceUse(one));
     ASSERT_EQ(set.drivers().size(), 2u);
     EXPECT_EQ(set.find(two->device()), two.get());
     EXPECT_EQ(set.find(Device{}), nullptr);

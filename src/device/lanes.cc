@@ -86,26 +86,27 @@ class StreamLane final : public LaneDriver {
 
 class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from_this<StreamLanesImpl> {
  public:
-  explicit StreamLanesImpl(std::shared_ptr<DeviceDriver> driver) : driver_(std::move(driver)) {}
+  explicit StreamLanesImpl(DeviceUse use) : use_(std::move(use)) {}
   ~StreamLanesImpl() override { trim(); }
-  Device device() const override { return driver_->device(); }
-  int lanes() const override { return driver_->lanes(); }
-  DeviceDriver& driver() override { return *driver_; }
+  Device device() const override { return use_.driver->device(); }
+  int lanes() const override { return use_.driver->lanes(); }
+  DeviceDriver& driver() override { return *use_.driver; }
 
   StatusOr<Block> allocate(int64_t bytes, std::string_view who) override {
     if (Kept* kept = take_kept(bytes)) return hand_out(kept);
-    auto data = driver_->allocator().allocate(bytes, who);
-    if (!data.ok() && trim() > 0) data = driver_->allocator().allocate(bytes, who);
-    if (!data.ok()) return data.status();
-    Kept* made = new Kept;
-    made->data = *data;
-    made->bytes = bytes;
+    auto block = DeviceBlock::take(use_, MemoryRole::planned, bytes, who);
+    if (!block.ok() && trim() > 0) block = DeviceBlock::take(use_, MemoryRole::planned, bytes, who);
+    if (!block.ok()) return block.status();
+    Kept* made = new Kept(std::move(*block));
     made->release = [](BufferHeader* h) {
       auto* kept = static_cast<Kept*>(h);
       const std::shared_ptr<StreamLanesImpl> owner = std::move(kept->owner);  // may be the last that knows of it
-      const std::lock_guard lock(owner->mutex_);
-      owner->kept_.push_back(kept);
+      owner->keep(kept);
     };
+    {
+      const std::lock_guard lock(mutex_);
+      went_out(bytes);
+    }
     return hand_out(made);
   }
   int64_t trim() override {
@@ -113,20 +114,14 @@ class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from
     {
       const std::lock_guard lock(mutex_);
       gone.swap(kept_);
+      kept_bytes_ = largest_ = 0;
+      most_out_ = out_;
     }
-    int64_t bytes = 0;
-    for (Kept* kept : gone) {
-      bytes += kept->bytes;
-      driver_->allocator().free(kept->data);
-      delete kept;
-    }
-    return bytes;
+    return destroy(gone);
   }
   int64_t retained_bytes() const override {
     const std::lock_guard lock(mutex_);
-    int64_t bytes = 0;
-    for (const Kept* kept : kept_) bytes += kept->bytes;
-    return bytes;
+    return kept_bytes_;
   }
 
   StatusOr<std::unique_ptr<LaneDriver>> open(int lane) override {
@@ -142,7 +137,7 @@ class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from
       }
     }
     if (!stream) {
-      ASSIGN_OR_RETURN(stream, driver_->create_stream());
+      ASSIGN_OR_RETURN(stream, use_.driver->create_stream());
     }
     return std::unique_ptr<LaneDriver>(std::make_unique<StreamLane>(shared_from_this(), std::move(stream)));
   }
@@ -152,34 +147,68 @@ class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from
   }
 
  private:
-  // A block of the device; with an owner while it is out.
+  // With an owner while it is out.
   struct Kept : BufferHeader {
-    void* data = nullptr;
-    int64_t bytes = 0;
+    explicit Kept(DeviceBlock b) : block(std::move(b)) {}
+    DeviceBlock block;
     std::shared_ptr<StreamLanesImpl> owner;
   };
   Block hand_out(Kept* kept) {
     kept->owner = shared_from_this();
-    return Block{kept->data, kept->bytes, BufferRef(kept)};
+    kept->block.set_live(true);
+    return Block{kept->block.data(), kept->block.bytes(), BufferRef(kept)};
+  }
+  void went_out(int64_t bytes) {  // needs the lock
+    largest_ = std::max(largest_, bytes);
+    most_out_ = std::max(most_out_, ++out_);
   }
   // The smallest kept block that is large enough, up to four times what is needed.
   Kept* take_kept(int64_t bytes) {
     const std::lock_guard lock(mutex_);
     auto best = kept_.end();
     for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-      const bool fits = (*it)->bytes >= bytes && (*it)->bytes / 4 <= bytes;
-      if (fits && (best == kept_.end() || (*it)->bytes < (*best)->bytes)) best = it;
+      const int64_t has = (*it)->block.bytes();
+      if (has >= bytes && has / 4 <= bytes && (best == kept_.end() || has < (*best)->block.bytes())) best = it;
     }
     if (best == kept_.end()) return nullptr;
     Kept* kept = *best;
     kept_.erase(best);
+    kept_bytes_ -= kept->block.bytes();
+    went_out(bytes);
     return kept;
   }
+  void keep(Kept* kept) {
+    kept->block.set_live(false);
+    std::vector<Kept*> gone;
+    {
+      const std::lock_guard lock(mutex_);
+      --out_;
+      largest_ = std::max(largest_, kept->block.bytes());
+      kept_.push_back(kept);
+      kept_bytes_ += kept->block.bytes();
+      const int64_t cap = largest_ * most_out_ + largest_ * most_out_ / 4;
+      while (kept_bytes_ > cap) {
+        kept_bytes_ -= kept_.front()->block.bytes();
+        gone.push_back(kept_.front());
+        kept_.erase(kept_.begin());
+      }
+    }
+    destroy(gone);
+  }
+  static int64_t destroy(const std::vector<Kept*>& gone) {
+    int64_t bytes = 0;
+    for (Kept* kept : gone) {
+      bytes += kept->block.bytes();
+      delete kept;
+    }
+    return bytes;
+  }
 
-  const std::shared_ptr<DeviceDriver> driver_;
+  const DeviceUse use_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<DeviceStream>> idle_;
   std::vector<Kept*> kept_;  // most recently used last
+  int64_t kept_bytes_ = 0, largest_ = 0, out_ = 0, most_out_ = 0;
 };
 
 StreamLane::~StreamLane() {
@@ -250,8 +279,8 @@ CopyJob DeviceCopy::job(const RunCtx& ctx) const {
   return {in.data, from_, ctx.out(0).data, to_, bytes};
 }
 
-std::shared_ptr<StreamLanes> make_stream_lanes(std::shared_ptr<DeviceDriver> driver) {
-  return std::make_shared<StreamLanesImpl>(std::move(driver));
+std::shared_ptr<StreamLanes> make_stream_lanes(DeviceUse use) {
+  return std::make_shared<StreamLanesImpl>(std::move(use));
 }
 
 }  // namespace forethought

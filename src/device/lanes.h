@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "device/account.h"
 #include "device/device.h"
 #include "kernel_api/lane.h"
 
@@ -20,13 +21,15 @@ class DeviceCopy final : public Runnable {
   Device from_, to_;
 };
 
-// Blocks come from the driver's allocator, each lane is a stream. Both are kept when they come back: blocks until
-// trim() or until the allocator has no more, streams for the next lane that is opened.
+// Blocks come from the driver's allocator, on the given account; each lane is a stream. Both are kept when they come
+// back: streams for the next lane that is opened, blocks until trim(), until the allocator or the account has no more,
+// and no more of them than the largest so far times the most that were out at once, and a quarter, those used longest
+// ago going first.
 class StreamLanes : public LaneDevice {
  public:
   virtual DeviceDriver& driver() = 0;
   virtual int64_t retained_bytes() const = 0;
 };
-std::shared_ptr<StreamLanes> make_stream_lanes(std::shared_ptr<DeviceDriver> driver);
+std::shared_ptr<StreamLanes> make_stream_lanes(DeviceUse use);
 
 }  // namespace forethought

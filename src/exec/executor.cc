@@ -2,6 +2,7 @@
 #include "exec/executor.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "exec/frame.h"
@@ -26,8 +27,9 @@ bool has_memory(const Value& v) { return v.is_tensor() && v.tensor().data; }
 }  // namespace
 
 Executor::Executor(ExecEnvironment environment)
-    : environment_([&] {
+    : slabs_(environment.budget, environment.slab_options, environment.slab_source), environment_([&] {
         environment.copies = &copies_;
+        environment.slabs = &slabs_;
         return std::move(environment);
       }()) {
   idle_frames_.reserve(kIdleFrames + 1);
@@ -38,30 +40,18 @@ Executor::~Executor() = default;
 
 StatusOr<Executor::Resources> Executor::acquire(const std::shared_ptr<const Program>& program) {
   Resources r;
-  r.bytes = program->slab_bytes;
   {
     const std::lock_guard lock(mutex_);
     const auto frame = std::find_if(idle_frames_.rbegin(), idle_frames_.rend(),
                                     [&](const auto& f) { return f->program() == program.get(); });
     if (frame != idle_frames_.rend()) r.frame = take_at(idle_frames_, std::prev(frame.base()));
-    if (!idle_slabs_.empty()) {
-      // The one used last is warm, and the frame is likely bound to it; one that is too small grows only if none fits.
-      const auto fits = std::find_if(idle_slabs_.rbegin(), idle_slabs_.rend(),
-                                     [&](const auto& s) { return s->capacity() >= r.bytes; });
-      r.slab = take_at(idle_slabs_, fits != idle_slabs_.rend() ? std::prev(fits.base()) : std::prev(idle_slabs_.end()));
-    }
-    idle_bytes_ -= (r.slab ? r.slab->capacity() : 0) + (r.frame ? r.frame->slab_bytes() : 0);
-    in_use_ += Pages::rounded(r.bytes);
-    most_in_use_ = std::max(most_in_use_, in_use_);
     ++runs_;
   }
-  if (!r.slab) {
-    r.slab = std::make_unique<Slab>(environment_.budget, environment_.slab_options, environment_.slab_source);
-  }
-  Status status = r.slab->ensure(r.bytes);
-  if (!status.ok() && trim() > 0) status = r.slab->ensure(r.bytes);  // what idles may be what is missing
+  r.slab = slabs_.take(program->slab_bytes);
+  Status status = r.slab->ensure(program->slab_bytes);
+  if (!status.ok() && trim() > 0) status = r.slab->ensure(program->slab_bytes);  // what idles may be what is missing
   if (!status.ok()) {
-    release(std::move(r), 0);
+    release(program, std::move(r), 0);
     return status;
   }
   r.slab->set_in_use(true);
@@ -69,53 +59,33 @@ StatusOr<Executor::Resources> Executor::acquire(const std::shared_ptr<const Prog
   return r;
 }
 
-void Executor::release(Resources r, int64_t handed_out) {
+void Executor::release(const std::shared_ptr<const Program>& program, Resources r, int64_t handed_out) {
   r.slab->set_in_use(false);
   const bool keeps_frame = r.frame && r.frame->fit();  // lanes that could not be opened may open for the next run
-  const int64_t in_bodies = keeps_frame ? r.frame->slab_bytes() : 0;
-  Dropped dropped;
-  const std::lock_guard lock(mutex_);
-  if (handed_out > most_outputs_ || runs_ > most_runs_) {
-    most_outputs_ = std::max(most_outputs_, handed_out);
-    most_runs_ = std::max(most_runs_, runs_);
-    cap_outputs();
-  }
-  most_in_bodies_ = std::max(most_in_bodies_, in_bodies);
-  in_use_ -= Pages::rounded(r.bytes);
-  --runs_;
-  idle_bytes_ += r.slab->capacity() + in_bodies;
-  idle_slabs_.push_back(std::move(r.slab));
-  if (keeps_frame) idle_frames_.push_back(std::move(r.frame));
-  if (idle_frames_.size() > kIdleFrames) drop_frame(idle_frames_.begin(), &dropped);
-  drop_down_to(cap(), &dropped);
-}
-
-int64_t Executor::cap() const {
-  if (execution_cap_ >= 0) return execution_cap_;
-  return and_a_quarter(most_in_use_ + most_in_bodies_ * most_runs_);
-}
-
-void Executor::cap_outputs() {
-  if (!environment_.io) return;
-  const int64_t planned = std::max(kRetainAlways, and_a_quarter(most_outputs_ * most_runs_));
-  environment_.io->set_retained_cap(io_cap_ >= 0 ? io_cap_ : planned);
-}
-
-void Executor::drop_frame(std::vector<std::unique_ptr<Frame>>::iterator at, Dropped* dropped) {
-  idle_bytes_ -= (*at)->slab_bytes();
-  dropped->frames.push_back(take_at(idle_frames_, at));
-}
-
-void Executor::drop_down_to(int64_t bytes, Dropped* dropped) {
-  while (idle_bytes_ > bytes) {
-    const auto with_bodies = std::ranges::find_if(idle_frames_, [](const auto& f) { return f->slab_bytes() > 0; });
-    if (with_bodies != idle_frames_.end()) {
-      drop_frame(with_bodies, dropped);
-    } else {
-      idle_bytes_ -= idle_slabs_.front()->capacity();
-      dropped->slabs.push_back(take_at(idle_slabs_, idle_slabs_.begin()));
+  const int64_t slabs = Pages::rounded(program->slab_bytes) + (r.frame ? r.frame->give_slabs_back() : 0);
+  std::unique_ptr<Frame> dropped;  // ends after the lock
+  {
+    const std::lock_guard lock(mutex_);
+    const int64_t by_turns = turns_.bytes();
+    turns_.ran(program.get(), handed_out);
+    if (slabs > most_slabs_ || handed_out > most_outputs_ || runs_ > most_runs_ || turns_.bytes() > by_turns) {
+      most_slabs_ = std::max(most_slabs_, slabs);
+      most_outputs_ = std::max(most_outputs_, handed_out);
+      most_runs_ = std::max(most_runs_, runs_);
+      set_caps();
     }
+    --runs_;
+    if (keeps_frame) idle_frames_.push_back(std::move(r.frame));
+    if (idle_frames_.size() > kIdleFrames) dropped = take_at(idle_frames_, idle_frames_.begin());
   }
+  slabs_.give_back(std::move(r.slab));
+}
+
+void Executor::set_caps() {
+  slabs_.set_cap(execution_cap_ >= 0 ? execution_cap_ : and_a_quarter(most_slabs_ * most_runs_));
+  if (!environment_.io) return;
+  const int64_t of_runs = std::max(most_outputs_, turns_.bytes()) * most_runs_;
+  environment_.io->set_retained_cap(io_cap_ >= 0 ? io_cap_ : std::max(kRetainAlways, and_a_quarter(of_runs)));
 }
 
 Status Executor::run(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
@@ -130,44 +100,32 @@ Status Executor::run(const std::shared_ptr<const Program>& program, std::span<co
       handed_out += BlockPool::class_bytes(outputs[i].tensor().bytes());
     }
   }
-  release(std::move(r), handed_out);
+  release(program, std::move(r), handed_out);
   return status;
 }
 
 int64_t Executor::trim(int64_t keep) {
-  int64_t bytes = 0;
-  {
-    Dropped dropped;
+  if (keep == 0) {
+    std::vector<std::unique_ptr<Frame>> dropped;  // end after the lock, and with them their lanes
     const std::lock_guard lock(mutex_);
-    const int64_t before = idle_bytes_;
-    drop_down_to(keep, &dropped);
-    if (keep == 0) {
-      while (!idle_frames_.empty()) drop_frame(idle_frames_.begin(), &dropped);
-      idle_slabs_.clear();
-      most_in_use_ = in_use_;
-      most_runs_ = std::max(runs_, 1);
-      most_in_bodies_ = 0;
-      most_outputs_ = 0;
-    }
-    bytes = before - idle_bytes_;
-  }  // frames end, and with them their lanes
+    dropped.reserve(kIdleFrames);
+    std::ranges::move(idle_frames_, std::back_inserter(dropped));
+    idle_frames_.clear();
+    most_runs_ = std::max(runs_, 1);
+    most_slabs_ = most_outputs_ = 0;
+    turns_.forget();
+  }
+  const int64_t bytes = slabs_.trim(keep);
   if (keep == 0)
-    for (LaneDevice* device : environment_.devices) bytes += device->trim();
+    for (LaneDevice* device : environment_.devices) device->trim();
   return bytes;
 }
 
-int64_t Executor::retained_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return idle_bytes_;
-}
-
 void Executor::set_retention(int64_t execution, int64_t io) {
-  Dropped dropped;
   const std::lock_guard lock(mutex_);
   execution_cap_ = execution;
   io_cap_ = io;
-  cap_outputs();
-  drop_down_to(cap(), &dropped);
+  set_caps();
 }
 
 }  // namespace forethought

@@ -11,9 +11,10 @@
 #include "base/status.h"
 #include "exec/profile.h"
 #include "exec/program.h"
+#include "exec/turns.h"
 #include "kernel_api/lane.h"
 #include "memory/block_pool.h"
-#include "memory/slab.h"
+#include "memory/slab_pool.h"
 #include "threading/pool.h"
 
 namespace forethought {
@@ -44,6 +45,7 @@ struct ExecEnvironment {
   std::vector<LaneDevice*> devices;           // those that programs name, beside the host
   std::shared_ptr<MemorySource> slab_source;  // null: pages of the system
   CopyCounter* copies = nullptr;              // null: not counted; an Executor sets its own
+  SlabPool* slabs = nullptr;  // of bodies that have no place in their parent's; an Executor sets its own
 };
 
 struct ExecOptions {
@@ -71,12 +73,12 @@ class Executor {
   Status run(const std::shared_ptr<const Program>& program, std::span<const Value> inputs, std::span<Value> outputs,
              const ExecOptions& options = {});
 
-  // Gives idle slabs and frames back, those used longest ago first, until the slabs that are kept have at most `keep`
-  // bytes; with 0 devices give back theirs, too. Returns the bytes that went. Runs under way keep theirs.
+  // Gives idle slabs back, those used longest ago first, until at most `keep` bytes are kept; with 0 idle frames go,
+  // too, and what devices keep. Returns the bytes of the host that went. Runs under way keep theirs.
   int64_t trim(int64_t keep = 0);
-  int64_t retained_bytes() const;
+  int64_t retained_bytes() const { return slabs_.idle_bytes(); }
   // How much of what runs give back is kept: of slabs here, of outputs in the I/O pool. At once gives back what is
-  // over.
+  // over. kRetainPlanned: see RetentionCaps.
   void set_retention(int64_t execution, int64_t io);
 
   // Of all runs so far.
@@ -86,32 +88,21 @@ class Executor {
   struct Resources {
     std::unique_ptr<Frame> frame;
     std::unique_ptr<Slab> slab;
-    int64_t bytes = 0;  // of the program's slab
-  };
-  // Declared before the lock, so that it ends after it.
-  struct Dropped {
-    std::vector<std::unique_ptr<Frame>> frames;
-    std::vector<std::unique_ptr<Slab>> slabs;
   };
   StatusOr<Resources> acquire(const std::shared_ptr<const Program>& program);
-  void release(Resources resources, int64_t handed_out);
-  // The rest need the lock.
-  int64_t cap() const;
-  void cap_outputs();
-  void drop_frame(std::vector<std::unique_ptr<Frame>>::iterator at, Dropped* dropped);
-  void drop_down_to(int64_t bytes, Dropped* dropped);
+  void release(const std::shared_ptr<const Program>& program, Resources resources, int64_t handed_out);
+  void set_caps();  // by what was seen so far; needs the lock
 
   CopyCounter copies_;
+  SlabPool slabs_;
   const ExecEnvironment environment_;
   mutable Mutex mutex_;
   int64_t execution_cap_ = kRetainPlanned, io_cap_ = kRetainPlanned;
-  int64_t in_use_ = 0, most_in_use_ = 0;             // bytes of slabs of runs under way
-  int64_t most_in_bodies_ = 0;                       // bytes of slabs that one run's bodies had apart from its own
+  int64_t most_slabs_ = 0;                           // bytes of the slabs of one run, those of bodies included
   int64_t most_outputs_ = 0;                         // bytes of blocks that one run handed out
+  Turns turns_;                                      // the same of runs that come by turns
   int runs_ = 0, most_runs_ = 1;                     // under way at once
-  int64_t idle_bytes_ = 0;                           // of idle slabs, and of slabs in idle frames
   std::vector<std::unique_ptr<Frame>> idle_frames_;  // most recently used last
-  std::vector<std::unique_ptr<Slab>> idle_slabs_;    // most recently used last
 };
 
 }  // namespace forethought

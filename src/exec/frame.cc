@@ -58,11 +58,13 @@ Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Valu
   return status;
 }
 
-int64_t Frame::slab_bytes() const {
+int64_t Frame::give_slabs_back() {
   int64_t bytes = 0;
-  for (const Children& c : children_) {
-    if (c.slab) bytes += c.slab->capacity();
-    for (const auto& frame : c.frames) bytes += frame->slab_bytes();
+  for (Children& c : children_) {
+    for (const auto& frame : c.frames) bytes += frame->give_slabs_back();
+    if (!c.slab) continue;
+    bytes += c.slab->capacity();
+    environment_.slabs->give_back(std::move(c.slab));
   }
   return bytes;
 }

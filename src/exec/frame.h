@@ -34,7 +34,8 @@ class Frame final : private Lanes::HostSteps {
   const Program* program() const { return program_.get(); }
   // Whether it can run at all: its lanes were opened. If not, run() tells why.
   bool fit() const;
-  int64_t slab_bytes() const;  // of slabs that it keeps for bodies that have no place in its own
+  // Gives back the slabs of bodies that have no place in its own, once a run is over; returns their bytes.
+  int64_t give_slabs_back();
   // `slab`: at least program->slab_bytes, 64-byte aligned; see Executor::run for the rest, BodyHost for `passed`.
   Status run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options,
              std::span<int32_t> passed = {});

@@ -136,8 +136,7 @@ Status Frame::run_body(int32_t index, int body, std::span<const BodyValue> input
   const bool planned = b < step.body_slab_offset.size() && b < step.body_slab_bytes.size() &&
                        step.body_slab_offset[b] >= 0 && bytes <= step.body_slab_bytes[b];
   if (planned) return child->run(slab_ + step.body_slab_offset[b], inputs, outputs, options_, passed);
-  if (!children.slab)
-    children.slab = std::make_unique<Slab>(environment_.budget, environment_.slab_options, environment_.slab_source);
+  if (!children.slab) children.slab = environment_.slabs->take(bytes);
   RETURN_IF_ERROR(children.slab->ensure(bytes, "the slab of a body"));
   children.slab->set_in_use(true);
   Status status = child->run(children.slab->data(), inputs, outputs, options_, passed);

@@ -107,7 +107,7 @@ class BlockPool::Core {
   void destroy(Block* block);
   void destroy_chain(Block* first);
   Block* find_kept(int size_class);  // the rest need the lock, too
-  int64_t cap() const { return cap_ >= 0 ? cap_ : std::max(kRetainAlways, most_live_ + most_live_ / 4); }
+  int64_t cap() const { return cap_ >= 0 ? cap_ : std::max(kRetainAlways, 2 * most_live_); }
   void go_live(Block* block, int64_t asked, std::string_view who);
   void keep(Block* block);
   void unlink(Block* block);

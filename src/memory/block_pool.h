@@ -71,8 +71,8 @@ class BlockPool {
 
   // Gives kept blocks back to the system until at most `keep` bytes are kept; returns how much went.
   int64_t trim(int64_t keep = 0);
-  // kRetainPlanned: a quarter more than the most that was live at once since the last trim to nothing, and no less than
-  // kRetainAlways.
+  // kRetainPlanned: twice the most that was live at once since the last trim to nothing, since a block of one size is
+  // no help for several smaller ones, and no less than kRetainAlways.
   void set_retained_cap(int64_t bytes);
 
   int64_t live_bytes() const;      // of blocks that are out

@@ -49,6 +49,12 @@ std::vector<std::pair<std::string, int64_t>> named(const MemoryStatistics& s) {
                                                         {"padding", s.padding}, {"mapped", s.mapped},
                                                         {"peak", s.peak},       {"limit", s.limit}};
   for (int i = 0; i < kMemoryRoles; ++i) lines.emplace_back(name(static_cast<MemoryRole>(i)), s.roles[i].live);
+  for (const DeviceMemory& d : s.devices) {
+    lines.emplace_back(d.device + " live", d.live);
+    lines.emplace_back(d.device + " retained", d.retained);
+    lines.emplace_back(d.device + " peak", d.peak);
+    lines.emplace_back(d.device + " limit", d.limit);
+  }
   return lines;
 }
 
@@ -88,8 +94,8 @@ StatusOr<int64_t> parse_memory_size(std::string_view text) {
   return static_cast<int64_t>(bytes);
 }
 
-MemoryBudget::MemoryBudget(int64_t limit, std::shared_ptr<MemoryBudget> parent)
-    : parent_(std::move(parent)), limit_(limit) {
+MemoryBudget::MemoryBudget(int64_t limit, std::shared_ptr<MemoryBudget> parent, std::string device)
+    : parent_(std::move(parent)), device_(std::move(device)), limit_(limit) {
   if (!parent_) return;
   const std::lock_guard lock(parent_->children_mutex_);
   parent_->children_.push_back(this);
@@ -108,8 +114,8 @@ const std::shared_ptr<MemoryBudget>& MemoryBudget::process() {
   return *account;
 }
 
-std::shared_ptr<MemoryBudget> MemoryBudget::probe() {
-  auto account = std::make_shared<MemoryBudget>();
+std::shared_ptr<MemoryBudget> MemoryBudget::probe(std::string device) {
+  auto account = std::make_shared<MemoryBudget>(kUnlimited, nullptr, std::move(device));
   account->is_probe_ = true;
   return account;
 }
@@ -179,12 +185,12 @@ Status MemoryBudget::refuse(const MemoryBudget& full, int64_t bytes, std::string
   const bool of_process = &full != this || this == process().get();
   const int64_t least = s.mapped > std::numeric_limits<int64_t>::max() - bytes ? bytes : s.mapped + bytes;
   Status status = exhausted(fmt::format(
-      "{} needs {} ({} bytes) more, but {} of the {}memory limit of {} are in use: {}; allow at least {} bytes, "
+      "{} needs {} ({} bytes) more, but {} of the {}memory limit of {}{} are in use: {}; allow at least {} bytes, "
       "release outputs that are held, or trim what is kept",
       who, readable_bytes(bytes), bytes, readable_bytes(s.mapped), of_process ? "process's " : "",
-      readable_bytes(s.limit), to_string(s), least));
+      readable_bytes(s.limit), device_.empty() ? "" : " on " + device_, to_string(s), least));
   status.SetPayload(kRefusalPayload, absl::Cord(absl::StrCat(of_process ? 1 : 0, " ", bytes, " ", s.limit, " ",
-                                                             s.mapped, " ", std::string(who))));
+                                                             s.mapped, " ", device_, " ", std::string(who))));
   return status;
 }
 
@@ -198,7 +204,10 @@ std::optional<MemoryBudget::Refusal> MemoryBudget::refusal_of(const Status& stat
   const auto bytes = std::from_chars(text.data() + 2, end, r.bytes);
   const auto limit = std::from_chars(bytes.ptr + 1, end, r.limit);
   const auto mapped = std::from_chars(limit.ptr + 1, end, r.mapped);
-  r.who.assign(mapped.ptr + 1, end);
+  const char* const device = mapped.ptr + 1;
+  const char* const device_end = std::find(device, end, ' ');  // names of devices have no blanks
+  r.device.assign(device, device_end);
+  r.who.assign(device_end + 1, end);
   return r;
 }
 

@@ -36,6 +36,16 @@ struct MemoryUse {
   int64_t mapped() const { return live + retained + padding; }
 };
 
+// What is held on one device that has memory of its own. It counts in none of the sums below: no byte of it is of the
+// host's memory.
+struct DeviceMemory {
+  std::string device;  // "gpu:1"
+  int64_t live = 0, retained = 0;
+  int64_t peak = 0;   // the highest live + retained so far
+  int64_t limit = 0;  // of live + retained; 0: none
+  bool operator==(const DeviceMemory&) const = default;
+};
+
 // One moment's counts in bytes. They add up: mapped == live + retained + padding, over each role and over all of them,
 // and live == planned + unplanned + leased + weights + packed. While other threads allocate, the roles may be of
 // slightly different moments.
@@ -46,12 +56,14 @@ struct MemoryStatistics {
   int64_t peak = 0;                             // the highest `mapped` so far
   int64_t limit = 0;                            // of `mapped`; 0: none
   int64_t system_calls = 0;                     // times that memory was asked of the system or given back to it
+  std::vector<DeviceMemory> devices;            // beside all that
 
   const MemoryUse& of(MemoryRole role) const { return roles[static_cast<int>(role)]; }
 };
 
 // The statistics under the names that every face of the runtime uses: live, retained, padding, mapped, peak, limit,
-// then the live bytes of each role: planned, unplanned, leased, weights, packed.
+// then the live bytes of each role: planned, unplanned, leased, weights, packed; for each device "gpu:1 live", "gpu:1
+// retained", "gpu:1 peak", "gpu:1 limit".
 std::vector<std::pair<std::string, int64_t>> named(const MemoryStatistics& statistics);
 std::string to_string(
     const MemoryStatistics& statistics);    // one line: "planned 3.1 MiB, leased 4.0 KiB (+1.0 KiB kept)"
@@ -61,13 +73,14 @@ std::string readable_bytes(int64_t bytes);  // "3.1 MiB", "17 bytes"
 // anything else, for negative numbers and for what no machine has. "" and "0" stand for no limit: 0.
 StatusOr<int64_t> parse_memory_size(std::string_view text);
 
-// An account with a limit. Sessions have one each, whose parent is the process's: what a session reserves holds in both
-// or in neither. Thread safe; counting takes no lock. Pools and leases keep an account alive, so it is made with
-// std::make_shared.
+// An account with a limit: of the host's memory, or of one device's. Sessions have one each, whose parent is the
+// process's: what a session reserves holds in both or in neither. Thread safe; counting takes no lock. Pools and leases
+// keep an account alive, so it is made with std::make_shared.
 class MemoryBudget {
  public:
   static constexpr int64_t kUnlimited = 0;
-  explicit MemoryBudget(int64_t limit = kUnlimited, std::shared_ptr<MemoryBudget> parent = nullptr);
+  explicit MemoryBudget(int64_t limit = kUnlimited, std::shared_ptr<MemoryBudget> parent = nullptr,
+                        std::string device = {});
   ~MemoryBudget();
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
@@ -78,7 +91,7 @@ class MemoryBudget {
 
   // An account that finds out how much something would take: without limit or parent, and what several sessions share
   // is counted in it as if it were taken, but not in the process's account.
-  static std::shared_ptr<MemoryBudget> probe();
+  static std::shared_ptr<MemoryBudget> probe(std::string device = {});
   bool is_probe() const { return is_probe_; }
   // Bytes counted here that the process's account held already.
   void note_in_process(int64_t bytes) { in_process_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -107,6 +120,7 @@ class MemoryBudget {
     int64_t bytes = 0;        // that were asked for
     int64_t limit = 0;
     int64_t mapped = 0;  // that were held already
+    std::string device;  // empty: the host
     std::string who;
   };
   static std::optional<Refusal> refusal_of(const Status& status);
@@ -121,6 +135,7 @@ class MemoryBudget {
   int64_t mapped() const { return total_.load(std::memory_order_relaxed); }
   MemoryStatistics statistics() const;
   const std::shared_ptr<MemoryBudget>& parent() const { return parent_; }
+  const std::string& device() const { return device_; }  // "gpu:1"; empty: the host
 
  private:
   struct Account {
@@ -134,6 +149,7 @@ class MemoryBudget {
   Status refuse(const MemoryBudget& full, int64_t bytes, std::string_view who) const;
 
   const std::shared_ptr<MemoryBudget> parent_;
+  const std::string device_;
   std::array<Account, kMemoryRoles> accounts_;
   std::atomic<int64_t> total_{0}, peak_{0}, limit_, system_calls_{0}, in_process_{0};
   bool is_probe_ = false;
@@ -144,14 +160,16 @@ class MemoryBudget {
 };
 
 // Bytes that each arena of a session keeps for later runs; what was freed longest ago goes first. kRetainPlanned: what
-// one run needs at its largest so far, times the most runs at once, and a quarter more, since the last trim to nothing.
-// Of the blocks of io and side it is never less than kRetainAlways: small models alternate between shapes for free.
+// was needed since the last trim to nothing. Of slabs: what one run takes at its largest, times the most runs at once,
+// and a quarter more. Of outputs: the same, or what the shapes take together that come by turns (exec/turns.h) where
+// that is more. Of the side arena, whose sizes no plan knows: twice the most that was live at once. Of the last two it
+// is never less than kRetainAlways: small models alternate between shapes for free.
 constexpr int64_t kRetainPlanned = -1;
 constexpr int64_t kRetainAlways = 1 << 20;
 struct RetentionCaps {
   int64_t execution = kRetainPlanned;  // slabs
   int64_t io = kRetainPlanned;         // outputs that came back
-  int64_t side = kRetainPlanned;       // buffers of sizes that only a run tells: the most that were live at once counts
+  int64_t side = kRetainPlanned;       // buffers of sizes that only a run tells
 };
 
 // A share that ends with its holder.

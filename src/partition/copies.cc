@@ -11,7 +11,8 @@ class Copies {
   Copies(Graph& graph, std::span<const std::unique_ptr<Provider>> providers,
          const std::function<const Provider*(NodeId)>& owner, const OperatorLibrary& library, CopyCounts* counts)
       : graph_(graph), providers_(providers), owner_(owner), library_(library), counts_(counts) {
-    for (const auto& p : providers) devices_.add(p->driver());
+    for (const auto& p : providers)
+      if (auto driver = p->driver()) devices_.add(DeviceUse(std::move(driver)));
   }
 
   Status run() {

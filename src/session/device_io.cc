@@ -22,40 +22,26 @@ int32_t index_of(const DeviceSet& devices, Device device) {
   return found == drivers.end() ? -1 : static_cast<int32_t>(found - drivers.begin());
 }
 
-// A block of a device; goes back by itself, and keeps the device until then.
-class DeviceBlock {
- public:
-  DeviceBlock(std::shared_ptr<DeviceDriver> driver, void* data) : driver_(std::move(driver)), data_(data) {}
-  DeviceBlock(DeviceBlock&&) noexcept = default;  // leaves no driver
-  ~DeviceBlock() {
-    if (driver_) driver_->allocator().free(data_);
-  }
-
- private:
-  std::shared_ptr<DeviceDriver> driver_;
-  void* data_;
-};
-
 }  // namespace
 
-StatusOr<Tensor> make_on_device(DType dtype, Layout layout, std::span<const int64_t> dims,
-                                std::shared_ptr<DeviceDriver> driver, std::string_view who) {
+StatusOr<Tensor> make_on_device(DType dtype, Layout layout, std::span<const int64_t> dims, const DeviceUse& device,
+                                MemoryRole role, std::string_view who) {
   const auto bytes = storage_bytes(dtype, layout, dims);
   if (!bytes || dtype == DType::kString) return invalid(absl::StrCat(std::string(who), " has no size on a device"));
-  ASSIGN_OR_RETURN(void* data, driver->allocator().allocate(std::max<int64_t>(*bytes, 1), who));
+  ASSIGN_OR_RETURN(DeviceBlock block, DeviceBlock::take(device, role, std::max<int64_t>(*bytes, 1), who));
   Tensor t;
   t.dtype = dtype;
   t.layout = layout;
   t.dims.assign(dims.begin(), dims.end());
-  t.device = driver->device();
-  t.data = data;
-  t.owner = hold(DeviceBlock(std::move(driver), data));
+  t.device = device.driver->device();
+  t.data = block.data();
+  t.owner = hold(std::move(block));
   return t;
 }
 
-StatusOr<Tensor> copy_to_device(const Tensor& from, std::shared_ptr<DeviceDriver> driver, std::string_view who) {
-  ASSIGN_OR_RETURN(Tensor to, make_on_device(from.dtype, from.layout, from.dims, driver, who));
-  RETURN_IF_ERROR(driver->copy({from.data, Device{}, to.data, to.device, from.bytes()}));
+StatusOr<Tensor> copy_to_device(const Tensor& from, const DeviceUse& device, MemoryRole role, std::string_view who) {
+  ASSIGN_OR_RETURN(Tensor to, make_on_device(from.dtype, from.layout, from.dims, device, role, who));
+  RETURN_IF_ERROR(device.driver->copy({from.data, Device{}, to.data, to.device, from.bytes()}));
   return to;
 }
 
@@ -113,21 +99,29 @@ StatusOr<DeviceRun> DeviceIo::begin(const std::vector<NodeArg>& input_args, std:
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!on_device(outputs[i])) continue;
-    Tensor given = outputs[i].tensor();
+    const Tensor& given = outputs[i].tensor();
     ASSIGN_OR_RETURN(const int32_t place, place_of(given, output_args[i], "output"));
-    if (!given.data) {
-      ASSIGN_OR_RETURN(given, make_on_device(given.dtype, given.layout, given.dims,
-                                             devices_.drivers()[static_cast<size_t>(place)], output_args[i].name));
-    }
+    if (!given.data) run.to_make.emplace_back(i, place);
     if (place == output_home_[i]) {
-      run.outputs[i] = std::move(given);
       run.bound.outputs[i] = place;
     } else {
+      run.staged.push_back({i, given});
       run.outputs[i] = Value();  // the host makes it, then it goes there
-      run.staged.push_back({i, std::move(given)});
     }
   }
   return run;
+}
+
+Status DeviceIo::take_outputs(const std::vector<NodeArg>& output_args, DeviceRun* run) const {
+  for (const auto& [i, place] : run->to_make) {
+    const auto staged = std::ranges::find(run->staged, i, &std::pair<size_t, Tensor>::first);
+    Tensor& t = staged != run->staged.end() ? staged->second : run->outputs[i].tensor();
+    if (t.data) continue;
+    const auto p = static_cast<size_t>(place);
+    ASSIGN_OR_RETURN(
+        t, make_on_device(t.dtype, t.layout, t.dims, devices_.use(p), MemoryRole::leased, output_args[i].name));
+  }
+  return absl::OkStatus();
 }
 
 Status DeviceIo::end(DeviceRun& run, std::span<Value> outputs) const {

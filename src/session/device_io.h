@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "device/account.h"
 #include "device/device.h"
 #include "graph/graph.h"
 #include "session/compile.h"
@@ -18,6 +19,7 @@ namespace forethought {
 struct DeviceRun {
   absl::InlinedVector<Value, 8> inputs, outputs;
   Bindings bound;
+  std::vector<std::pair<size_t, int32_t>> to_make;  // outputs that are to get memory, and on which device
   // Outputs that are made on the host and copied to the caller's memory afterwards.
   std::vector<std::pair<size_t, Tensor>> staged;
 };
@@ -36,10 +38,11 @@ class DeviceIo {
   int32_t input_home(size_t i) const { return input_home_[i]; }
   int32_t output_home(size_t i) const { return output_home_[i]; }
 
-  // An output that comes in as a tensor with a device but no memory gets memory there. A device that the session does
-  // not have is an error.
+  // A device that the session does not have is an error.
   StatusOr<DeviceRun> begin(const std::vector<NodeArg>& input_args, std::span<const Value> inputs,
                             const std::vector<NodeArg>& output_args, std::span<const Value> outputs) const;
+  // Gives memory to outputs that came in as tensors with a device but no memory.
+  Status take_outputs(const std::vector<NodeArg>& output_args, DeviceRun* run) const;
   // Brings the outputs to where the caller wants them.
   Status end(DeviceRun& run, std::span<Value> outputs) const;
 
@@ -51,11 +54,11 @@ class DeviceIo {
 };
 
 // Memory of a device, filled with the tensor's bytes. Given back with the last copy of the result, which keeps the
-// device.
-StatusOr<Tensor> copy_to_device(const Tensor& from, std::shared_ptr<DeviceDriver> driver, std::string_view who);
+// device and the account.
+StatusOr<Tensor> copy_to_device(const Tensor& from, const DeviceUse& device, MemoryRole role, std::string_view who);
 // The same without contents.
-StatusOr<Tensor> make_on_device(DType dtype, Layout layout, std::span<const int64_t> dims,
-                                std::shared_ptr<DeviceDriver> driver, std::string_view who);
+StatusOr<Tensor> make_on_device(DType dtype, Layout layout, std::span<const int64_t> dims, const DeviceUse& device,
+                                MemoryRole role, std::string_view who);
 // A tensor of the host with the bytes of one on a device.
 StatusOr<Tensor> copy_to_host(const Tensor& from, const DeviceSet& devices);
 

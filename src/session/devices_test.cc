@@ -233,7 +233,7 @@ TEST_F(Devices, RepeatedRunsTakeNoNewMemoryOnTheDevice) {
 // --- Inputs and outputs on the device.
 
 Tensor on_device(const std::shared_ptr<SimDevice>& d, const Tensor& from) {
-  return copy_to_device(from, d, "a test").value();
+  return copy_to_device(from, DeviceUse(d), MemoryRole::leased, "a test").value();
 }
 
 TEST_F(Devices, E17_BoundInputsAndOutputsStayOnTheDevice) {
@@ -253,7 +253,8 @@ TEST_F(Devices, E17_BoundInputsAndOutputsStayOnTheDevice) {
   asked.dtype = DType::kFloat;
   asked.dims = {4};
   asked.device = d->device();
-  for (Tensor target : {make_on_device(DType::kFloat, {}, Dims{4}, d, "y").value(), asked}) {
+  for (Tensor target :
+       {make_on_device(DType::kFloat, {}, Dims{4}, DeviceUse(d), MemoryRole::leased, "y").value(), asked}) {
     const SimDeviceCounts before = d->counts();
     std::vector<Value> in = {dx, dw}, out = {target};
     const Status status = s->run_ordered(in, out);
@@ -291,7 +292,8 @@ TEST_F(Devices, E17_WhatTheHostReadsOrMakesIsCopiedAroundTheRun) {
   EXPECT_TRUE(s->output_device(0).is_host()) << "the host reads it too";
   std::vector<Value> in = {on_device(d, x), on_device(d, w)};
   std::vector<Value> out;
-  for (int i = 0; i < 3; ++i) out.emplace_back(make_on_device(DType::kFloat, {}, Dims{4}, d, "out").value());
+  for (int i = 0; i < 3; ++i)
+    out.emplace_back(make_on_device(DType::kFloat, {}, Dims{4}, DeviceUse(d), MemoryRole::leased, "out").value());
   const Status status = s->run_ordered(in, out);
   ASSERT_TRUE(status.ok()) << status;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(bytes_of(copy_to_host(out[i].tensor(), s->devices()).value()), want[i]) << i;
@@ -317,7 +319,7 @@ TEST_F(Devices, AnOutputOnTheDeviceOutlivesTheSessionAndKeepsTheDevice) {
   const auto kept = watch.lock();
   ASSERT_TRUE(kept);
   DeviceSet set;
-  set.add(kept);
+  set.add(DeviceUse(kept));
   const Tensor y = copy_to_host(out[0].tensor(), set).value();
   EXPECT_EQ(y.as<float>()[0], 1.5f);
   EXPECT_EQ(kept->allocator().statistics().live_blocks, 1);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/knobs.h"
+#include "device/account.h"
 #include "device/lanes.h"
 #include "exec/executor.h"
 #include "memory/block_pool.h"
@@ -37,6 +38,18 @@ Status check_retention(const RetentionCaps& caps) {
   return absl::OkStatus();
 }
 
+const DeviceReport* report_of(const MemoryReport& report, const std::string& device) {
+  const auto found = std::ranges::find_if(report.devices, [&](const auto& d) { return d.memory.device == device; });
+  return found == report.devices.end() ? nullptr : &*found;
+}
+
+// The words of `told` in place of the innermost of a chain of contexts: where it happened stays.
+Status told_there(const Status& told, const Status& chain_of) {
+  const std::string_view chain(chain_of.message().data(), chain_of.message().size());
+  const size_t innermost = chain.rfind(" › ");
+  return innermost == chain.npos ? told : with_context(told, chain.substr(0, innermost));
+}
+
 Status change_limit(MemoryBudget& budget, int64_t bytes) {
   RETURN_IF_ERROR(check_limit(bytes));
   const MemoryStatistics s = budget.statistics();
@@ -66,6 +79,10 @@ StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& op
   const auto dry = attempt({probe, true, {}});
   if (!dry.ok()) return session;
   const MemoryReport report = (*dry)->memory_report();
+  if (!refusal->device.empty()) {
+    const DeviceReport* there = report_of(report, refusal->device);
+    return there ? with_context(too_little(*refusal, there->holders, there->least), what) : session.status();
+  }
   const int64_t held = before.mapped - before.retained - probe->in_process();
   const int64_t least = report.least + (refusal->of_process ? held : 0);
   return with_context(too_little(*refusal, report.holders, least), what);
@@ -79,8 +96,17 @@ Status Session::check_fits(const CompiledProgram& planned) const {
     const MemoryStatistics s = account.statistics();
     const int64_t least = s.mapped - s.retained + bytes_of_run(planned, {});
     if (least <= account.limit()) continue;
-    return too_little({of_process, bytes_of_run(planned, {}), account.limit(), s.mapped, "the first run"},
+    return too_little({of_process, bytes_of_run(planned, {}), account.limit(), s.mapped, "", "the first run"},
                       memory_report().holders, least);
+  }
+  for (size_t d = 0; d < devices_.drivers().size(); ++d) {
+    const MemoryBudget& account = devices_.account(d);
+    const MemoryStatistics s = account.statistics();
+    const int64_t needs = bytes_of_run_on(planned, d), least = s.mapped - s.retained + needs;
+    if (account.limit() <= 0 || least <= account.limit()) continue;
+    const MemoryReport report = memory_report();
+    return too_little({false, needs, account.limit(), s.mapped, account.device(), "the first run"},
+                      report.devices[d].holders, least);
   }
   return absl::OkStatus();
 }
@@ -99,6 +125,7 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
   if (idle_) idle_->run_ends();
   const auto refusal = MemoryBudget::refusal_of(status);
   if (!refusal) return status;
+  if (!refusal->device.empty()) return refused_on_device(status, static_cast<const CompiledProgram*>(program.get()), 0);
   trim();
   std::vector<uint8_t> bound;
   for (const Value& v : outputs) bound.push_back(v.is_tensor() && v.tensor().data);
@@ -109,19 +136,42 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
   }
   // Where sizes come up only while it runs, the plan does not tell it all.
   if (least <= refusal->limit) least = refusal->mapped + refusal->bytes;
-  const Status told = too_little(*refusal, report.holders, least);
-  const std::string_view chain(status.message().data(), status.message().size());
-  const size_t innermost = chain.rfind(" › ");
-  return innermost == chain.npos ? told : with_context(told, chain.substr(0, innermost));  // where it happened
+  return told_there(too_little(*refusal, report.holders, least), status);
+}
+
+Status Session::refused_on_device(const Status& status, const CompiledProgram* program, int64_t outputs) const {
+  const auto refusal = MemoryBudget::refusal_of(status);
+  if (!refusal) return status;
+  const MemoryReport report = report_for(program, {});
+  const DeviceReport* there = report_of(report, refusal->device);
+  if (!there) return status;
+  return told_there(too_little(*refusal, there->holders, there->least + outputs), status);
+}
+
+// The outputs taken so far are live still.
+Status Session::refused_outputs(const Status& status, const DeviceRun& run, std::span<const Value> asked) const {
+  const auto refusal = MemoryBudget::refusal_of(status);
+  if (!refusal) return status;
+  int64_t missing = 0;
+  for (const auto& [i, place] : run.to_make) {
+    const Tensor& t = asked[i].tensor();
+    const auto staged = std::ranges::find(run.staged, i, &std::pair<size_t, Tensor>::first);
+    const Tensor& now = staged != run.staged.end() ? staged->second : run.outputs[i].tensor();
+    if (!now.data && devices_.account(static_cast<size_t>(place)).device() == refusal->device)
+      missing += std::max<int64_t>(storage_bytes(t.dtype, t.layout, t.dims).value_or(0), 1);
+  }
+  const auto program = source_->program_for(run.inputs, run.bound);
+  return refused_on_device(status, program.ok() ? static_cast<const CompiledProgram*>(program->get()) : nullptr,
+                           missing);
 }
 
 MemoryReport Session::report_for(const CompiledProgram* program, std::span<const uint8_t> bound) const {
   MemoryReport r;
   r.session = budget_->statistics();
-  r.process = MemoryBudget::process()->statistics();
+  r.process = process_memory_statistics();
   r.outside = outside_memory();
   r.least = r.session.mapped - r.session.retained;
-  add_weights(*prepared_, &r.holders);
+  add_weights(*prepared_, Device{}, &r.holders);
   if (program) {
     r.least += bytes_of_run(*program, bound);
     add_unplanned(*program, &r);
@@ -133,6 +183,17 @@ MemoryReport Session::report_for(const CompiledProgram* program, std::span<const
   add(*io_, MemoryRole::leased);
   add(*side_, MemoryRole::unplanned);
   sort_holders(&r.holders);
+  for (size_t d = 0; d < devices_.drivers().size(); ++d) {
+    DeviceReport& there = r.devices.emplace_back();
+    there.memory = device_memory(devices_.account(d));
+    r.session.devices.push_back(there.memory);
+    there.least = there.memory.live + (program ? bytes_of_run_on(*program, d) : 0);
+    add_weights(*prepared_, devices_.drivers()[d]->device(), &there.holders);
+    if (program) add_run_on(*program, d, &there.holders);
+    const int64_t leased = devices_.account(d).statistics().of(MemoryRole::leased).live;
+    if (leased > 0) there.holders.push_back({"inputs and outputs that are held", "", MemoryRole::leased, leased});
+    sort_holders(&there.holders);
+  }
   return r;
 }
 
@@ -145,8 +206,11 @@ MemoryReport Session::memory_report() const {
   return report_for(static_cast<const CompiledProgram*>(program.get()), {});
 }
 
+MemoryReport Session::memory_report(const CompiledProgram& program) const { return report_for(&program, {}); }
+
 StatusOr<std::shared_ptr<MemoryBudget>> Session::make_budget(const SessionOptions& options) {
   RETURN_IF_ERROR(check_limit(options.memory_limit));
+  RETURN_IF_ERROR(with_context(check_limit(options.device_memory_limit), "on devices"));
   RETURN_IF_ERROR(check_retention(options.retention));
   if (options.idle_trim_ms < 0) {
     return invalid(absl::StrCat("memory cannot be given back after ", options.idle_trim_ms,
@@ -155,6 +219,17 @@ StatusOr<std::shared_ptr<MemoryBudget>> Session::make_budget(const SessionOption
   const std::string limit = knob_string(Knob::kMemoryLimit);
   RETURN_IF_ERROR(with_context(parse_memory_size(limit).status(), "FORETHOUGHT_MEMORY_LIMIT"));
   return std::make_shared<MemoryBudget>(options.memory_limit, MemoryBudget::process());
+}
+
+void Session::add_devices(bool dry) {
+  for (const auto& p : providers_) {
+    std::shared_ptr<DeviceDriver> driver = p->driver();
+    if (!driver) continue;
+    const std::shared_ptr<MemoryBudget>& of_process = device_account(driver->device());
+    auto account = dry ? MemoryBudget::probe(of_process->device())
+                       : std::make_shared<MemoryBudget>(options_.device_memory_limit, of_process, of_process->device());
+    devices_.add(DeviceUse(std::move(driver), std::move(account)));
+  }
 }
 
 Status Session::make_arenas() {
@@ -168,9 +243,10 @@ Status Session::make_arenas() {
   environment.budget = budget_;
   environment.slab_options.populate = true;
   environment.slab_source = options_.execution_source;
-  for (const auto& d : devices_.drivers()) {
-    lane_devices_.push_back(make_stream_lanes(d));
+  for (size_t d = 0; d < devices_.drivers().size(); ++d) {
+    lane_devices_.push_back(make_stream_lanes(devices_.use(d)));
     environment.devices.push_back(lane_devices_.back().get());
+    devices_.account(d).set_reclaim([lanes = lane_devices_.back().get()] { lanes->trim(); });
   }
   executor_ = std::make_unique<Executor>(std::move(environment));
   executor_->set_retention(caps.execution, caps.io);
@@ -181,7 +257,17 @@ Status Session::make_arenas() {
   return absl::OkStatus();
 }
 
-MemoryStatistics Session::memory_statistics() const { return budget_->statistics(); }
+MemoryStatistics Session::memory_statistics() const {
+  MemoryStatistics s = budget_->statistics();
+  for (size_t d = 0; d < devices_.drivers().size(); ++d) s.devices.push_back(device_memory(devices_.account(d)));
+  return s;
+}
+
+MemoryStatistics process_memory_statistics() {
+  MemoryStatistics s = MemoryBudget::process()->statistics();
+  s.devices = device_memory_of_process();
+  return s;
+}
 
 int64_t Session::trim(int64_t keep) {
   keep = std::max<int64_t>(keep, 0);

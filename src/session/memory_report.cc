@@ -25,8 +25,9 @@ void append_holders(const std::vector<MemoryHolder>& holders, size_t most, std::
   }
 }
 
-// The slab's values at the step where they take the most bytes; each buffer under the name of its owner.
-std::vector<int32_t> fullest(const CompiledProgram& p) {
+// The values of a slab (kNoId: the host's) at the step where they take the most bytes; each buffer under the name of
+// its owner.
+std::vector<int32_t> fullest(const CompiledProgram& p, int32_t slab) {
   struct Life {
     int32_t first = -1, last = -1;
   };
@@ -34,7 +35,7 @@ std::vector<int32_t> fullest(const CompiledProgram& p) {
   std::vector<Life> lives(places.size());
   for (size_t v = 0; v < places.size(); ++v) {
     const ValuePlace& at = places[v];
-    if (at.arena != ArenaKind::slab || at.index != kNoId || at.first_step < 0) continue;
+    if (at.arena != ArenaKind::slab || at.index != slab || at.first_step < 0) continue;
     Life& life = lives[at.root >= 0 ? static_cast<size_t>(at.root) : v];
     life.first = life.first < 0 ? at.first_step : std::min(life.first, at.first_step);
     life.last = std::max(life.last, at.last_step);
@@ -97,7 +98,11 @@ int64_t bytes_of_run(const CompiledProgram& program, std::span<const uint8_t> bo
   return bytes;
 }
 
-void add_weights(const PreparedGraph& graph, std::vector<MemoryHolder>* holders) {
+int64_t bytes_of_run_on(const CompiledProgram& program, size_t place) {
+  return place < program.device_slab_bytes.size() ? program.device_slab_bytes[place] : 0;
+}
+
+void add_weights(const PreparedGraph& graph, Device device, std::vector<MemoryHolder>* holders) {
   std::set<const void*> seen;
   const Graph& g = *graph.view;
   for (NodeId id : graph.order) {
@@ -107,6 +112,7 @@ void add_weights(const PreparedGraph& graph, std::vector<MemoryHolder>* holders)
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       if (!g.is_constant(n.inputs[i])) continue;
       const GraphValue& v = g.value(n.inputs[i]);
+      if (v.device.is_host() != device.is_host() || (!device.is_host() && v.device != device)) continue;
       if (v.constant->bytes() > 0 && seen.insert(v.constant->data).second)
         holders->push_back({v.name, node, MemoryRole::weights, v.constant->bytes()});
       const auto packed = i < prepared.packed_bytes.size() ? prepared.packed_bytes[i] : std::span<const std::byte>();
@@ -114,7 +120,7 @@ void add_weights(const PreparedGraph& graph, std::vector<MemoryHolder>* holders)
         holders->push_back({v.name, node, MemoryRole::packed, static_cast<int64_t>(packed.size())});
     }
   }
-  for (const auto& [key, body] : graph.bodies) add_weights(*body, holders);
+  for (const auto& [key, body] : graph.bodies) add_weights(*body, device, holders);
 }
 
 void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std::vector<MemoryHolder>* holders) {
@@ -122,7 +128,7 @@ void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std
   const auto node = [&](int32_t v) {
     return maker[v] >= 0 ? std::string(program.steps[maker[v]].name) : std::string();
   };
-  for (int32_t v : fullest(program))
+  for (int32_t v : fullest(program, kNoId))
     holders->push_back(
         {std::string(program.problem.values[v].name), node(v), MemoryRole::planned, program.plan.values[v].bytes});
   for_outputs_taken(program, bound, [&](int32_t v, int64_t bytes) {
@@ -154,14 +160,23 @@ void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
   }
 }
 
+void add_run_on(const CompiledProgram& program, size_t place, std::vector<MemoryHolder>* holders) {
+  const std::vector<int32_t> maker = makers(program);
+  for (int32_t v : fullest(program, static_cast<int32_t>(place)))
+    holders->push_back({std::string(program.problem.values[v].name),
+                        maker[v] >= 0 ? std::string(program.steps[maker[v]].name) : std::string(), MemoryRole::planned,
+                        program.plan.values[v].bytes});
+}
+
 void sort_holders(std::vector<MemoryHolder>* holders) {
   std::ranges::stable_sort(*holders, std::greater(), &MemoryHolder::bytes);
 }
 
 Status too_little(const MemoryBudget::Refusal& r, const std::vector<MemoryHolder>& holders, int64_t least) {
   return exhausted(absl::StrCat(r.who, " needs ", readable_bytes(r.bytes), " more than the ",
-                                r.of_process ? "process's memory limit of " : "memory limit of ",
-                                readable_bytes(r.limit), " leaves; ", explain_need(holders, least)));
+                                r.of_process ? "process's " : "", r.device.empty() ? "" : "device ", "memory limit of ",
+                                readable_bytes(r.limit), r.device.empty() ? "" : absl::StrCat(" on ", r.device),
+                                " leaves; ", explain_need(holders, least)));
 }
 
 std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least) {
@@ -182,6 +197,15 @@ std::string to_string(const MemoryReport& report, size_t most) {
        {std::pair{"session", &report.session}, std::pair{"process", &report.process}}) {
     absl::StrAppend(&text, title, "\n");
     for (const auto& [what, bytes] : named(*statistics)) line(what, bytes);
+  }
+  for (const DeviceReport& d : report.devices) {
+    if (d.least > 0) absl::StrAppend(&text, "least limit on ", d.memory.device, ": ", d.least, " bytes\n");
+    absl::StrAppend(&text, "largest holders on ", d.memory.device, "\n");
+    for (size_t i = 0; i < std::min(most, d.holders.size()); ++i) {
+      text += "  ";
+      append_holders({d.holders[i]}, 1, &text);
+      text += "\n";
+    }
   }
   absl::StrAppend(&text, "process, outside the limit\n");
   for (const auto& [what, bytes] : report.outside) line(what, bytes);

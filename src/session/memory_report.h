@@ -19,6 +19,13 @@ struct MemoryHolder {
   int64_t buffers = 0;  // of outputs and side buffers: how many of this name are held now
 };
 
+// The same of one device: what a limit there must be at least, and who holds its memory.
+struct DeviceReport {
+  DeviceMemory memory;  // of the session
+  int64_t least = 0;
+  std::vector<MemoryHolder> holders;  // largest first
+};
+
 struct MemoryReport {
   MemoryStatistics session, process;
   // The least limit of the session with which it runs the shapes that the report is about, outputs that are held now
@@ -31,6 +38,7 @@ struct MemoryReport {
   // Bytes of the process apart from accounts: "generated code" (what libraries compiled), "heap" (all of the C heap: of
   // libraries, of our tables, and small blocks that the accounts count, too).
   std::vector<std::pair<std::string, int64_t>> outside;
+  std::vector<DeviceReport> devices;
 };
 
 // As text, with the `most` largest holders.
@@ -45,9 +53,14 @@ Status too_little(const MemoryBudget::Refusal& refusal, const std::vector<Memory
 // empty: none).
 int64_t bytes_of_run(const CompiledProgram& program, std::span<const uint8_t> bound);
 
-// Each adds what it knows of, in any order. Of what a program does not plan: its own buffers and those of its bodies.
-void add_weights(const PreparedGraph& graph, std::vector<MemoryHolder>* holders);
+// The same on a device: the program's slab there, `place` being that in Program::device_slab_bytes.
+int64_t bytes_of_run_on(const CompiledProgram& program, size_t place);
+
+// Each adds what it knows of, in any order: of the host, or of one device. Of what a program does not plan: its own
+// buffers and those of its bodies.
+void add_weights(const PreparedGraph& graph, Device device, std::vector<MemoryHolder>* holders);
 void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std::vector<MemoryHolder>* holders);
+void add_run_on(const CompiledProgram& program, size_t place, std::vector<MemoryHolder>* holders);
 void add_unplanned(const CompiledProgram& program, MemoryReport* report);
 void sort_holders(std::vector<MemoryHolder>* holders);
 

@@ -40,6 +40,7 @@ struct SessionOptions {
   std::vector<ProviderSpec> providers;  // in order of priority; empty: the CPU alone. The CPU always takes the rest
   bool allow_fallback = false;          // a requested provider that cannot load is a warning instead of an error
   int64_t memory_limit = 0;             // bytes of everything the session maps or allocates, weights too; 0: none
+  int64_t device_memory_limit = 0;      // the same on each device that has memory of its own; 0: none
   RetentionCaps retention;              // what its arenas keep between runs
   int idle_trim_ms = 0;                 // after so long without a run, all that is kept goes back; 0: never
   std::shared_ptr<MemorySource> execution_source, io_source;  // the caller's allocators of the arenas; null: the system

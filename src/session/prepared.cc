@@ -173,13 +173,16 @@ Status Preparer::take_weight(const Graph& g, ValueId v, PreparedGraph* p) {
   if (p->values[v.index].weight >= 0) return absl::OkStatus();
   read_.insert(g.value(v).constant->data);
   const Tensor& constant = *g.value(v).constant;
-  const std::shared_ptr<DeviceDriver> device = options_.devices ? options_.devices->share(g.value(v).device) : nullptr;
+  const std::optional<DeviceUse> device = options_.devices ? options_.devices->use(g.value(v).device) : std::nullopt;
+  const std::string who = absl::StrCat("constant ", g.value(v).name);
   Tensor t;
   if (device && !options_.dry) {
-    ASSIGN_OR_RETURN(t, copy_to_device(constant, device, absl::StrCat("constant ", g.value(v).name)));
+    ASSIGN_OR_RETURN(t, copy_to_device(constant, *device, MemoryRole::weights, who));
     totals_->on_devices += t.bytes();
   } else if (device) {
     t = constant;
+    ASSIGN_OR_RETURN(root_->dry_shares.emplace_back(),
+                     MemoryShare::take(device->account, MemoryRole::weights, t.bytes(), 0, who));
   } else {
     ASSIGN_OR_RETURN(t, aligned(constant, g.value(v).name));
     totals_->constants += t.bytes();

@@ -42,6 +42,7 @@ Session::~Session() {
   runner_.reset();  // its runs use all that follows
   idle_.reset();
   if (budget_) budget_->set_reclaim(nullptr);
+  for (size_t d = 0; d < devices_.drivers().size(); ++d) devices_.account(d).set_reclaim(nullptr);
 }
 
 void SessionSummary::describe(const CompiledProgram& p) {
@@ -100,7 +101,8 @@ StatusOr<std::unique_ptr<Session>> Session::from_graph(std::unique_ptr<Graph> gr
   const double start = now_ms();
   RETURN_IF_ERROR(validate(*graph));
   const auto attempt = [&](const PrepareOptions& prepare) -> StatusOr<std::unique_ptr<Session>> {
-    const bool again = !prepare.dry && prepare.budget->is_limited();  // a second attempt may come
+    const bool limited = prepare.budget->is_limited() || options.device_memory_limit > 0;
+    const bool again = !prepare.dry && limited;  // a second attempt may come
     auto mine = again ? graph->clone() : std::move(graph);
     ASSIGN_OR_RETURN(PipelineResult result, run_pipeline({"", {}, {}, std::move(mine), prepare.budget}, options));
     return finish(std::move(result), options, prepare, start);
@@ -125,7 +127,7 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   if (!options.optimized_model_path.empty() && !prepare.dry)
     RETURN_IF_ERROR(as_wrong_option(
         with_context(save_model(*result.graph, options.optimized_model_path), "save the optimised model")));
-  for (const auto& p : s->providers_) s->devices_.add(p->driver());
+  s->add_devices(prepare.dry);
   s->device_io_ = std::make_unique<DeviceIo>(*result.graph, s->devices_);
   PrepareOptions how = prepare;
   how.devices = &s->devices_;
@@ -224,6 +226,8 @@ Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outp
   const bool counts_fit = inputs.size() == inputs_.size() && outputs.size() == outputs_.size();
   if (!counts_fit || !DeviceIo::any(inputs, outputs)) return run_bound(inputs, outputs, on_host, options);
   ASSIGN_OR_RETURN(DeviceRun run, device_io_->begin(inputs_, inputs, outputs_, outputs));
+  if (const Status taken = device_io_->take_outputs(outputs_, &run); !taken.ok())
+    return refused_outputs(taken, run, outputs);
   RETURN_IF_ERROR(run_bound(run.inputs, {run.outputs.data(), run.outputs.size()}, run.bound, options));
   return device_io_->end(run, outputs);
 }

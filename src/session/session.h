@@ -104,6 +104,7 @@ class Session {
   MemoryStatistics memory_statistics() const;
   // Who holds it and what the last shapes need (memory_report.h).
   MemoryReport memory_report() const;
+  MemoryReport memory_report(const CompiledProgram& program) const;  // and what a run of this one needs
   // Gives back what is kept between runs until at most `keep` bytes are: side arena first, then I/O, then execution, in
   // each what was freed longest ago. Returns by how much `retained` fell. What is live or leased stays.
   int64_t trim(int64_t keep = 0);
@@ -126,6 +127,7 @@ class Session {
   using Attempt = FunctionRef<StatusOr<std::unique_ptr<Session>>(const PrepareOptions&)>;
   static StatusOr<std::unique_ptr<Session>> load_within(const SessionOptions& options, std::string_view what,
                                                         Attempt attempt);
+  void add_devices(bool dry);
   Status make_arenas();
   Status check_fits(const CompiledProgram& planned) const;
   Device device_at(int32_t place) const {
@@ -136,6 +138,9 @@ class Session {
   Status run_program(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
                      std::span<Value> outputs, const RunOptions& options);
   StatusOr<Value> copy_of(const Value& value, std::string_view who);  // in the I/O arena, down to the last element
+  // What a refusal of a device's account says of it. `outputs`: bytes that the run takes there for outputs.
+  Status refused_on_device(const Status& status, const CompiledProgram* program, int64_t outputs) const;
+  Status refused_outputs(const Status& status, const DeviceRun& run, std::span<const Value> asked) const;
   MemoryReport report_for(const CompiledProgram* program, std::span<const uint8_t> bound) const;
   Status check_input(size_t i, const Value& v) const;
   int find_input(std::string_view name) const;
@@ -170,5 +175,7 @@ class Session {
 
 // The limit of all sessions of the process together, 0: none; with Session::set_memory_limit's refusals.
 Status set_process_memory_limit(int64_t bytes);
+// What they all hold together, on devices too.
+MemoryStatistics process_memory_statistics();
 
 }  // namespace forethought

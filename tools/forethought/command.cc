@@ -135,6 +135,7 @@ void add_session_options(CLI::App& c, ModelArguments* a) {
   c.add_flag("--allow-fallback", a->allow_fallback, "A provider that cannot load is a warning instead of an error");
   c.add_option("--memory-limit", a->memory_limit,
                "Most bytes that the session may take, weights included: 200000000, 200M, 1.5G");
+  c.add_option("--device-memory-limit", a->device_memory_limit, "The same on each device with memory of its own");
   c.add_option("--rewrite-limit", a->rewrite_limit,
                "Stop after so many rewrites, to find the one that changes a result")
       ->check(CLI::NonNegativeNumber);
@@ -167,6 +168,9 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
   auto limit = parse_memory_size(a.memory_limit);
   if (!limit.ok()) return with_context(limit.status(), "--memory-limit");
   o.memory_limit = *limit;
+  auto on_devices = parse_memory_size(a.device_memory_limit);
+  if (!on_devices.ok()) return with_context(on_devices.status(), "--device-memory-limit");
+  o.device_memory_limit = *on_devices;
   o.rewrite_limit = a.rewrite_limit;
   o.disabled_rewrites = a.without;
   for (const std::string& rewrite : a.without)

@@ -52,20 +52,6 @@ Status write_page(const PlanArguments& a, const PreparedGraph& graph, const Comp
   return out ? absl::OkStatus() : invalid(absl::StrCat(a.html, " cannot be written"));
 }
 
-// What the session holds after loading, and what a run of these shapes adds.
-MemoryReport memory_of(const Session& session, const CompiledProgram& p) {
-  MemoryReport r = session.memory_report();
-  r.holders.clear();
-  add_weights(session.prepared(), &r.holders);
-  add_run(p, {}, &r.holders);
-  sort_holders(&r.holders);
-  r.least = r.session.mapped - r.session.retained + bytes_of_run(p, {});
-  r.unplanned_values = r.unplanned_most = 0;
-  r.unbounded.clear();
-  add_unplanned(p, &r);
-  return r;
-}
-
 int run(const PlanArguments& a) {
   auto options = session_options(a.model);
   if (!options.ok()) return fail(options.status(), kUsage);
@@ -85,7 +71,7 @@ int run(const PlanArguments& a) {
     return kOk;
   }
   if (a.memory) {
-    fmt::print("{}", to_string(memory_of(**session, p), 10));
+    fmt::print("{}", to_string((*session)->memory_report(p), 10));
     return kOk;
   }
   if (a.json) {

@@ -1,0 +1,166 @@
+// What arenas keep by default: shapes that come by turns find their buffers again, shapes that come once leave nothing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "memory/block_pool.h"
+#include "memory/system.h"
+#include "session/memory_calls_testing.h"
+#include "session/session_testing.h"
+#include "session/small_net_testing.h"
+
+namespace forethought {
+namespace {
+
+SessionOptions one_thread() {
+  SessionOptions o;
+  o.intra_op_threads = 1;
+  return o;
+}
+
+constexpr const char* kRows = R"(graph(%x: f32[N,1024]) {
+  %a = Softmax(%x)
+  %b = Concat<axis=1>(%a, %x)
+  %y = Relu(%b)
+  return %y
+})";
+// Bytes of the block that the output of so many rows takes.
+int64_t output_of(int64_t rows) { return BlockPool::class_bytes(rows * 2048 * 4); }
+
+struct Runs {
+  std::unique_ptr<Session> session;
+  std::vector<std::vector<Value>> inputs;
+  std::vector<Value> outputs;
+
+  Runs(const char* text, std::vector<std::vector<Value>> feeds)
+      : session(session_of(text, one_thread())), inputs(std::move(feeds)), outputs(session->outputs().size()) {}
+  void round() {
+    for (const auto& in : inputs) {
+      for (Value& v : outputs) v = Value();
+      const Status status = session->run_ordered(in, outputs);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    for (Value& v : outputs) v = Value();
+  }
+  // Calls for memory of `rounds` rounds, after three others.
+  MemoryCallRecorder steady(int rounds = 10) {
+    for (int warm = 0; warm < 3; ++warm) round();
+    MemoryCallRecorder recorder;
+    recorder.start();
+    for (int r = 0; r < rounds; ++r) round();
+    recorder.stop();
+    return recorder;
+  }
+  int64_t retained(MemoryRole role) const { return session->memory_statistics().of(role).retained; }
+};
+
+std::vector<std::vector<Value>> of_rows(std::initializer_list<int64_t> rows) {
+  std::vector<std::vector<Value>> inputs;
+  for (const int64_t n : rows) inputs.push_back({random_floats({n, 1024}, static_cast<uint64_t>(n))});
+  return inputs;
+}
+
+TEST(Retention, ShapesByTurnsCallForNoMemory) {
+  // The outputs take 8, 4, 2.5 and 1.5 MiB: twice what the largest takes.
+  Runs runs(kRows, of_rows({1024, 320, 512, 192}));
+  const MemoryCallRecorder recorder = runs.steady();
+  EXPECT_TRUE(recorder.ours().none()) << recorder.first_of_ours();
+  const int64_t all = output_of(1024) + output_of(512) + output_of(320) + output_of(192);
+  EXPECT_EQ(runs.retained(MemoryRole::leased), all);
+  // The slab is that of the largest, all the time.
+  EXPECT_EQ(runs.retained(MemoryRole::planned),
+            Pages::rounded(runs.session->plan_for({{Dims{1024, 1024}}}).value()->slab_bytes));
+  // An explicit cap holds, and what was learned is forgotten with a trim to nothing.
+  ASSERT_TRUE(runs.session->set_retention({.io = output_of(1024)}).ok());
+  EXPECT_LE(runs.retained(MemoryRole::leased), output_of(1024));
+  ASSERT_TRUE(runs.session->set_retention({}).ok());
+  runs.session->trim();
+  EXPECT_EQ(runs.retained(MemoryRole::leased), 0);
+  runs.round();
+  EXPECT_LE(runs.retained(MemoryRole::leased), output_of(1024) * 5 / 4);
+}
+
+TEST(Retention, ManyLengthsKeepTheOutputsOfTheLargest) {
+  Runs runs(kRows, {});
+  std::mt19937 random(7);
+  int64_t largest = 0;
+  for (int i = 0; i < 100; ++i) {
+    const int64_t rows = 1 + static_cast<int64_t>(random() % 400);
+    largest = std::max(largest, output_of(rows));
+    runs.inputs = of_rows({rows, rows});
+    runs.round();
+    ASSERT_LE(runs.retained(MemoryRole::leased), std::max(kRetainAlways, largest + largest / 4)) << i;
+  }
+}
+
+TEST(Retention, BodiesThatHaveSlabsOfTheirOwnShareThemBetweenShapes) {
+  // How many elements are above zero is known only then: the body is planned for what comes.
+  constexpr const char* kText = R"(graph(%x: f32[N], %c: bool[]) {
+  %i = NonZero(%x)
+  %f = Cast<to=1>(%i)
+  %y = If(%c; %f) {
+    then_branch: graph(%f: f32[1,M]) { %s = Softmax(%f) %t = Concat<axis=0>(%s, %f) %u = Softmax<axis=0>(%t) %v = ReduceMax(%u) return %v }
+    else_branch: graph(%f: f32[1,M]) { %w = ReduceMin(%f) return %w }
+  }
+  return %y
+})";
+  std::vector<std::vector<Value>> inputs;
+  for (const int64_t n : {5000, 20000, 9000, 40000})
+    inputs.push_back({random_floats({n}, static_cast<uint64_t>(n)), tensor_of<bool>({}, {true})});
+  Runs runs(kText, inputs);
+  for (int warm = 0; warm < 3; ++warm) runs.round();
+  const int64_t calls = runs.session->memory_statistics().system_calls;
+  for (int r = 0; r < 10; ++r) runs.round();
+  EXPECT_EQ(runs.session->memory_statistics().system_calls, calls);
+  EXPECT_GT(runs.retained(MemoryRole::planned), 0);
+}
+
+TEST(Retention, ValuesOfUnknownSizeFindTheirBlocksAgainWhateverTheirSizes) {
+  // First one block of 8 MiB, then eight of a little more than one at a time, and one of 9.
+  constexpr const char* kText = R"(graph(%x: f32[N]) {
+  %i = NonZero(%x)
+  %m = ReduceMax(%i)
+  %p: f32[140000] = Slice(%x, [0], [140000])
+  %a = NonZero(%p) %b = NonZero(%p) %c = NonZero(%p) %d = NonZero(%p)
+  %e = NonZero(%p) %f = NonZero(%p) %g = NonZero(%p) %h = NonZero(%p)
+  %s = Concat<axis=1>(%a, %b, %c, %d, %e, %f, %g, %h)
+  %t = ReduceMax(%s)
+  return %m, %t
+})";
+  SessionOptions options = one_thread();
+  options.optimization_level = OptimizationLevel::disabled;
+  Runs runs(kText, {{random_floats({1 << 20}, 3)}});
+  runs.session = session_of(kText, options);
+  for (int warm = 0; warm < 3; ++warm) runs.round();
+  const int64_t calls = runs.session->memory_statistics().system_calls;
+  for (int r = 0; r < 5; ++r) runs.round();
+  EXPECT_EQ(runs.session->memory_statistics().system_calls, calls);
+  EXPECT_GT(runs.retained(MemoryRole::unplanned), 24 << 20);
+}
+
+TEST(Retention, ThreadsWithShapesOfTheirOwnTakeTheirSlabsOnce) {
+  const auto session = session_of(kRows, one_thread());
+  ASSERT_TRUE(session);
+  const auto together = [&](int rounds) {
+    std::vector<std::thread> threads;
+    for (const int64_t rows : {64, 700, 300}) {
+      threads.emplace_back([&, rows] {
+        std::vector<Value> in = {random_floats({rows, 1024}, 1)}, out(1);
+        for (int r = 0; r < rounds; ++r) {
+          out[0] = Value();
+          EXPECT_TRUE(session->run_ordered(in, out).ok());
+        }
+      });
+    }
+    for (std::thread& t : threads) t.join();
+  };
+  together(50);
+  // At worst each slab has become one of the largest plan.
+  const int64_t largest = Pages::rounded(session->plan_for({{Dims{700, 1024}}}).value()->slab_bytes);
+  EXPECT_LE(session->memory_statistics().of(MemoryRole::planned).retained, 3 * largest + 3 * largest / 4);
+}
+
+}  // namespace
+}  // namespace forethought
