@@ -59,7 +59,7 @@ StatusOr<Executor::Resources> Executor::acquire(const std::shared_ptr<const Prog
   return r;
 }
 
-void Executor::release(const std::shared_ptr<const Program>& program, Resources r, int64_t handed_out) {
+void Executor::release(const std::shared_ptr<const Program>& program, Resources r, int64_t io) {
   r.slab->set_in_use(false);
   const bool keeps_frame = r.frame && r.frame->fit();  // lanes that could not be opened may open for the next run
   const int64_t slabs = Pages::rounded(program->slab_bytes) + (r.frame ? r.frame->give_slabs_back() : 0);
@@ -67,10 +67,10 @@ void Executor::release(const std::shared_ptr<const Program>& program, Resources 
   {
     const std::lock_guard lock(mutex_);
     const int64_t by_turns = turns_.bytes();
-    turns_.ran(program.get(), handed_out);
-    if (slabs > most_slabs_ || handed_out > most_outputs_ || runs_ > most_runs_ || turns_.bytes() > by_turns) {
+    turns_.ran(program.get(), io);
+    if (slabs > most_slabs_ || io > most_io_ || runs_ > most_runs_ || turns_.bytes() > by_turns) {
       most_slabs_ = std::max(most_slabs_, slabs);
-      most_outputs_ = std::max(most_outputs_, handed_out);
+      most_io_ = std::max(most_io_, io);
       most_runs_ = std::max(most_runs_, runs_);
       set_caps();
     }
@@ -84,7 +84,7 @@ void Executor::release(const std::shared_ptr<const Program>& program, Resources 
 void Executor::set_caps() {
   slabs_.set_cap(execution_cap_ >= 0 ? execution_cap_ : and_a_quarter(most_slabs_ * most_runs_));
   if (!environment_.io) return;
-  const int64_t of_runs = std::max(most_outputs_, turns_.bytes()) * most_runs_;
+  const int64_t of_runs = std::max(most_io_, turns_.bytes()) * most_runs_;
   environment_.io->set_retained_cap(io_cap_ >= 0 ? io_cap_ : std::max(kRetainAlways, and_a_quarter(of_runs)));
 }
 
@@ -94,13 +94,18 @@ Status Executor::run(const std::shared_ptr<const Program>& program, std::span<co
   uint64_t given = 0;  // of the first outputs; the rest count as if the run gave them
   for (size_t i = 0; i < std::min<size_t>(outputs.size(), 64); ++i) given |= uint64_t{has_memory(outputs[i])} << i;
   Status status = r.frame->run(r.slab->data(), inputs, outputs, options);
-  int64_t handed_out = 0;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (has_memory(outputs[i]) && (i >= 64 || !((given >> i) & 1))) {
-      handed_out += BlockPool::class_bytes(outputs[i].tensor().bytes());
+  int64_t io = 0;  // inputs that were copied or come from earlier runs take blocks, too
+  if (environment_.io) {
+    for (const Value& v : inputs) {
+      if (has_memory(v) && environment_.io->gave(v.tensor().owner)) io += BlockPool::class_bytes(v.tensor().bytes());
     }
   }
-  release(program, std::move(r), handed_out);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (has_memory(outputs[i]) && (i >= 64 || !((given >> i) & 1))) {
+      io += BlockPool::class_bytes(outputs[i].tensor().bytes());
+    }
+  }
+  release(program, std::move(r), io);
   return status;
 }
 
@@ -112,7 +117,7 @@ int64_t Executor::trim(int64_t keep) {
     std::ranges::move(idle_frames_, std::back_inserter(dropped));
     idle_frames_.clear();
     most_runs_ = std::max(runs_, 1);
-    most_slabs_ = most_outputs_ = 0;
+    most_slabs_ = most_io_ = 0;
     turns_.forget();
   }
   const int64_t bytes = slabs_.trim(keep);

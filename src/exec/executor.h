@@ -90,7 +90,7 @@ class Executor {
     std::unique_ptr<Slab> slab;
   };
   StatusOr<Resources> acquire(const std::shared_ptr<const Program>& program);
-  void release(const std::shared_ptr<const Program>& program, Resources resources, int64_t handed_out);
+  void release(const std::shared_ptr<const Program>& program, Resources resources, int64_t io);
   void set_caps();  // by what was seen so far; needs the lock
 
   CopyCounter copies_;
@@ -99,7 +99,7 @@ class Executor {
   mutable Mutex mutex_;
   int64_t execution_cap_ = kRetainPlanned, io_cap_ = kRetainPlanned;
   int64_t most_slabs_ = 0;                           // bytes of the slabs of one run, those of bodies included
-  int64_t most_outputs_ = 0;                         // bytes of blocks that one run handed out
+  int64_t most_io_ = 0;                              // bytes of I/O blocks that one run read and handed out
   Turns turns_;                                      // the same of runs that come by turns
   int runs_ = 0, most_runs_ = 1;                     // under way at once
   std::vector<std::unique_ptr<Frame>> idle_frames_;  // most recently used last

@@ -62,6 +62,9 @@ class BlockPool::Core {
     BufferRef owner;
   };
   StatusOr<Taken> take(int64_t bytes, std::string_view who);
+  bool gave(const BufferHeader* header) const {
+    return header && header->release == on_release && static_cast<const Block*>(header)->core == this;
+  }
   int64_t trim(int64_t keep);
   void close();
 
@@ -331,6 +334,7 @@ StatusOr<Lease> BlockPool::take(int64_t bytes, std::string_view who) {
 }
 int64_t BlockPool::trim(int64_t keep) { return core_->trim(std::max<int64_t>(keep, 0)); }
 void BlockPool::set_retained_cap(int64_t bytes) { core_->set_cap(std::max(bytes, kRetainPlanned)); }
+bool BlockPool::gave(const BufferRef& owner) const { return core_->gave(owner.header()); }
 int64_t BlockPool::live_bytes() const { return core_->counts().live_bytes; }
 int64_t BlockPool::retained_bytes() const { return core_->counts().retained_bytes; }
 int64_t BlockPool::live_blocks() const { return core_->counts().live_blocks; }

@@ -80,6 +80,9 @@ class BlockPool {
   int64_t live_blocks() const;
   std::vector<LiveBlocks> live() const;  // largest first
 
+  // Whether the block that `owner` keeps is one of this pool's.
+  bool gave(const BufferRef& owner) const;
+
   // The size of the block that a request gets.
   static int64_t class_bytes(int64_t bytes);
 

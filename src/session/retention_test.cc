@@ -140,6 +140,69 @@ TEST(Retention, ValuesOfUnknownSizeFindTheirBlocksAgainWhateverTheirSizes) {
   EXPECT_GT(runs.retained(MemoryRole::unplanned), 24 << 20);
 }
 
+TEST(Retention, TheSideArenaHasACapOfItsOwn) {
+  // Of the kept outputs, slabs and side buffers, each kind stays as it is when the others spike or lose their cap.
+  const auto session = session_of(R"(graph(%x: f32[N,64], %d: f32[M]) {
+  %a = Softmax(%x)
+  %b = Concat<axis=1>(%a, %x)
+  %y = Softmax(%b)
+  %i = NonZero(%d)
+  %z = ReduceMax(%i)
+  return %y, %z
+})",
+                                  one_thread());
+  ASSERT_TRUE(session);
+  constexpr int64_t kCap = int64_t{16} << 20;
+  ASSERT_TRUE(session->set_retention({.execution = kCap, .io = kCap, .side = kCap}).ok());
+  const auto run = [&](int64_t rows, int64_t numbers) {
+    std::vector<Value> out(2);
+    const std::vector<Value> in = {random_floats({rows, 64}, 1), random_floats({numbers}, 2)};
+    EXPECT_TRUE(session->run_ordered(in, out).ok());
+    return out;
+  };
+  const auto retained = [&](MemoryRole role) { return session->memory_statistics().of(role).retained; };
+  run(100, 50000);
+  run(100, 50000);
+  const int64_t side = retained(MemoryRole::unplanned), io = retained(MemoryRole::leased),
+                execution = retained(MemoryRole::planned);
+  ASSERT_GE(side, 50000 * 8);
+  ASSERT_LE(side, 2 * 50000 * 8 + 2 * 50000);
+  constexpr int kHeld = 400, kResult = 64;  // the number that comes of the unknown sizes is the arena's, too
+  std::vector<std::vector<Value>> held;
+  for (int i = 0; i < kHeld; ++i) held.push_back(run(100, 50000));
+  EXPECT_NEAR(static_cast<double>(retained(MemoryRole::unplanned)), static_cast<double>(side), kHeld * kResult);
+  held.clear();
+  EXPECT_NEAR(static_cast<double>(retained(MemoryRole::unplanned)), static_cast<double>(side), kHeld * kResult);
+  EXPECT_LE(retained(MemoryRole::leased), kCap);
+  const int64_t io_now = retained(MemoryRole::leased);
+  ASSERT_GE(io_now, io);
+  run(100, 400000);  // more than the side arena may keep beside what it has
+  run(100, 2500000);
+  EXPECT_LE(retained(MemoryRole::unplanned), kCap);
+  EXPECT_EQ(retained(MemoryRole::leased), io_now);
+  EXPECT_EQ(retained(MemoryRole::planned), execution);
+  ASSERT_TRUE(session->set_retention({.execution = kCap, .io = kCap, .side = 0}).ok());
+  EXPECT_EQ(retained(MemoryRole::unplanned), 0);
+  EXPECT_EQ(retained(MemoryRole::leased), io_now);
+  EXPECT_EQ(retained(MemoryRole::planned), execution);
+}
+
+TEST(Retention, InputsInBuffersOfTheArenaCountToo) {
+  // 8 MiB come in, a number goes out.
+  const auto session = session_of("graph(%x: f32[N,1024]) { %y = ReduceMax(%x) return %y }", one_thread());
+  ASSERT_TRUE(session);
+  const auto run = [&] {
+    Tensor t = session->take_io(DType::kFloat, Dims{2048, 1024}, "x").value();
+    std::fill_n(t.as<float>(), t.elements(), 1.0f);
+    std::vector<Value> in = {Value(std::move(t))}, out(1);
+    EXPECT_TRUE(session->run_ordered(in, out).ok());
+  };
+  for (int warm = 0; warm < 2; ++warm) run();
+  const int64_t calls = session->memory_statistics().system_calls;
+  for (int r = 0; r < 5; ++r) run();
+  EXPECT_EQ(session->memory_statistics().system_calls, calls);
+}
+
 TEST(Retention, ThreadsWithShapesOfTheirOwnTakeTheirSlabsOnce) {
   const auto session = session_of(kRows, one_thread());
   ASSERT_TRUE(session);
