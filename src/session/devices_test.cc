@@ -465,7 +465,7 @@ TEST_F(Devices, ACancelIsHeardWhileTheDeviceStandsStill) {
 // drained, the first would be waited for without end.
 TEST_F(Devices, ACancelIsHeardByLanesThatWaitForEachOther) {
   auto d = device({.lanes = 2});
-  const auto lanes = make_stream_lanes(d);
+  const auto lanes = make_stream_lanes(DeviceUse(d));
   ProgramBuilder b;
   const int32_t x = b.input("x", DType::kFloat, {4});
   const int32_t one = b.slab(0, DType::kFloat, {4}), two = b.slab(64, DType::kFloat, {4});

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "memory/block_pool.h"
+#include "memory/memory_calls_testing.h"
 #include "memory/system.h"
-#include "session/memory_calls_testing.h"
 #include "session/session_testing.h"
 #include "session/small_net_testing.h"
 
