@@ -38,6 +38,19 @@ Status check_retention(const RetentionCaps& caps) {
   return absl::OkStatus();
 }
 
+// A limit that does: the least, and what values take at most whose sizes only a run tells, each in a block of a size
+// class. What has no bound is left out.
+int64_t enough(const MemoryReport& report) {
+  return report.least + report.unplanned_most + report.unplanned_most / 8 + 64 * report.unplanned_values;
+}
+
+Status too_little(const MemoryBudget::Refusal& refusal, const MemoryReport& report, int64_t least) {
+  const Status told = too_little(refusal, report.holders, least);
+  if (report.unbounded.empty()) return told;
+  return exhausted(absl::StrCat(told.message(), "; nothing bounds ", report.unbounded.front(),
+                                report.unbounded.size() > 1 ? " and others" : "", ": it may take more"));
+}
+
 const DeviceReport* report_of(const MemoryReport& report, const std::string& device) {
   const auto found = std::ranges::find_if(report.devices, [&](const auto& d) { return d.memory.device == device; });
   return found == report.devices.end() ? nullptr : &*found;
@@ -84,8 +97,8 @@ StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& op
     return there ? with_context(too_little(*refusal, there->holders, there->least), what) : session.status();
   }
   const int64_t held = before.mapped - before.retained - probe->in_process();
-  const int64_t least = report.least + (refusal->of_process ? held : 0);
-  return with_context(too_little(*refusal, report.holders, least), what);
+  const int64_t least = enough(report) + (refusal->of_process ? held : 0);
+  return with_context(too_little(*refusal, report, least), what);
 }
 
 // What the arenas will ask for at the first run is refused now, if all shapes are known.
@@ -96,8 +109,9 @@ Status Session::check_fits(const CompiledProgram& planned) const {
     const MemoryStatistics s = account.statistics();
     const int64_t least = s.mapped - s.retained + bytes_of_run(planned, {});
     if (least <= account.limit()) continue;
-    return too_little({of_process, bytes_of_run(planned, {}), account.limit(), s.mapped, "", "the first run"},
-                      memory_report().holders, least);
+    const MemoryReport report = memory_report();
+    return too_little({of_process, bytes_of_run(planned, {}), account.limit(), s.mapped, "", "the first run"}, report,
+                      least + enough(report) - report.least);
   }
   for (size_t d = 0; d < devices_.drivers().size(); ++d) {
     const MemoryBudget& account = devices_.account(d);
@@ -130,13 +144,16 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
   std::vector<uint8_t> bound;
   for (const Value& v : outputs) bound.push_back(v.is_tensor() && v.tensor().data);
   const MemoryReport report = report_for(static_cast<const CompiledProgram*>(program.get()), bound);
-  int64_t least = report.least;
-  if (refusal->of_process) {
-    least += (report.process.mapped - report.process.retained) - (report.session.mapped - report.session.retained);
+  int64_t elsewhere = 0;
+  if (refusal->of_process)
+    elsewhere = (report.process.mapped - report.process.retained) - (report.session.mapped - report.session.retained);
+  int64_t least = enough(report) + elsewhere;
+  if (least <= refusal->limit) {
+    // What has no bound has taken so much already, and this was not all of it: as much again.
+    const int64_t so_far = refusal->mapped + refusal->bytes;
+    least = so_far + std::max<int64_t>(so_far - report.least - elsewhere, 0);
   }
-  // Where sizes come up only while it runs, the plan does not tell it all.
-  if (least <= refusal->limit) least = refusal->mapped + refusal->bytes;
-  return told_there(too_little(*refusal, report.holders, least), status);
+  return told_there(too_little(*refusal, report, least), status);
 }
 
 Status Session::refused_on_device(const Status& status, const CompiledProgram* program, int64_t outputs) const {
