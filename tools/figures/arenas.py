@@ -125,7 +125,7 @@ def main() -> None:
         if args.filter not in folder.name:
             continue
         made = rows_of(folder, facts)
-        with_outputs = any((folder / "case_0").glob("output_*"))
+        with_outputs = any((folder / "case_0").glob("expected_*"))
         rows += made + ([shadow_row(folder)] if made and with_outputs else [])
     small, error = figure_models.program("arenas")
     if small is None:
