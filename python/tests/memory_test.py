@@ -44,6 +44,17 @@ def test_statistics_add_up_and_follow_what_is_held():
     assert "<table>" in none._repr_html_() and "retained" in none._repr_html_()
 
 
+def test_the_limit_of_devices_is_apart_from_that_of_the_host():
+    options = ft.SessionOptions()
+    options.device_memory_limit = 1  # no device here has memory of its own
+    session = ft.InferenceSession(NET, options)
+    session.run(None, rows(100))
+    assert session.memory_stats()["limit"] == 0
+    options.device_memory_limit = -1
+    with pytest.raises(ft.InvalidArgument, match="on devices.*-1 bytes; 0 stands for none"):
+        ft.InferenceSession(NET, options)
+
+
 def test_check19_trim_gives_back_what_is_kept_and_says_how_much():
     session = ft.InferenceSession(NET)
     held = session.run(None, rows(1000))
