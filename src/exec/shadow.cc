@@ -96,8 +96,11 @@ class ShadowSink::Graph {
     const ProgramStep& step = p_.steps[event.step];
     for (const int32_t d : device_steps_)
       if (phase_[d] != Phase::over && order_.before(d, event.step)) end_on_device(d);
-    for (const int32_t v : step.inputs) {
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const int32_t v = step.inputs[i];
       if (v < 0) continue;
+      if (kept_[v].state == State::none && writer_[v] >= 0 && on_device(writer_[v]))
+        keep(v, shown(v, event.ctx->inputs[i]));
       if (writer_[v] >= 0 && !order_.before(writer_[v], event.step))
         fault("step {} reads '{}' and is not surely behind step {}, which makes it", step.name, name(v),
               p_.steps[writer_[v]].name);
@@ -124,15 +127,17 @@ class ShadowSink::Graph {
       if (s.begin && p_.values[v].base == Base::output) written.push_back(s);
     });
     for (const int32_t v : step.inputs) {
-      if (v < 0 || kept_[v].state != State::made || intact(v)) continue;
+      if (v < 0 || kept_[v].state != State::made || released(step, v) || intact(v)) continue;
       const Span input = kept_[v].span();
       const bool own = std::ranges::any_of(written, [&](const Span& s) { return s.meets(input); });
       if (!own) fault("'{}' was spoilt while step {} read it", name(v), step.name);
     }
-    for (const Span& s : written) take_over(event.step, s);
-    outputs([&](int32_t v, const Span& s) {
-      if (s.begin) kept_[v] = {State::made, s.begin, {s.begin, s.end}};
-    });
+    std::vector<Span> inputs;
+    for (size_t i = 0; i < step.inputs.size() && i < event.ctx->inputs.size(); ++i)
+      if (step.inputs[i] >= 0) inputs.push_back(shown(step.inputs[i], event.ctx->inputs[i]));
+    merge(inputs);
+    for (const Span& s : written) take_over(event.step, s, inputs);
+    outputs([&](int32_t v, const Span& s) { keep(v, s); });
     for (const int32_t v : step.release_after) check_release(event.step, v);
     finish(event.step);
   }
@@ -143,8 +148,8 @@ class ShadowSink::Graph {
     for (const int32_t v : p_.steps[s].outputs) {
       if (v < 0 || !in_host_slab(p_.values[v]) || !p_.values[v].known) continue;
       const std::byte* const at = slab_ + p_.values[v].offset;
-      take_over(s, {at, at + p_.values[v].bytes});
-      kept_[v] = {State::made, at, {at, at + p_.values[v].bytes}};
+      take_over(s, {at, at + p_.values[v].bytes}, {});
+      keep(v, {at, at + p_.values[v].bytes});
     }
     finish(s);
   }
@@ -171,11 +176,20 @@ class ShadowSink::Graph {
   }
   // Bytes that the plan gave a place: others get them by the plan alone.
   bool planned(int32_t v) const { return in_host_slab(p_.values[v]) || p_.values[v].base == Base::output; }
+  // In a part of its bytes.
+  static bool unchanged(const Kept& k, const Span& part) {
+    const auto bytes = static_cast<size_t>(part.end - part.begin);
+    return bytes == 0 || std::memcmp(k.bytes.data() + (part.begin - k.at), part.begin, bytes) == 0;
+  }
   bool intact(int32_t v) const {
-    const Kept& k = kept_[v];
-    return k.state == State::gone
-               ? !planned(v)
-               : k.state != State::made || k.bytes.empty() || std::memcmp(k.bytes.data(), k.at, k.bytes.size()) == 0;
+    if (kept_[v].state == State::gone) return !planned(v);
+    return kept_[v].state != State::made || unchanged(kept_[v], kept_[v].span());
+  }
+
+  // Whether its buffer went back when the step was over, before anybody could look.
+  bool released(const ProgramStep& step, int32_t v) const {
+    const int32_t root = p_.values[v].root >= 0 ? p_.values[v].root : v;
+    return std::ranges::count(step.release_after, root) > 0;
   }
 
   // The bytes of the slab that a step of the host may write: its outputs, its scratch, its bodies.
@@ -241,13 +255,17 @@ class ShadowSink::Graph {
     });
   }
 
-  // Values whose bytes step `s` has written: everybody must have been through with them.
-  void take_over(int32_t s, const Span& span) {
+  // Values whose bytes step `s`, with these inputs, has written: everybody must have been through with them.
+  void take_over(int32_t s, const Span& span, const std::vector<Span>& inputs) {
+    const auto within_inputs = [&](const Span& part) {
+      return std::ranges::any_of(inputs, [&](const Span& i) { return i.begin <= part.begin && part.end <= i.end; });
+    };
     for (size_t v = 0; v < kept_.size(); ++v) {
       Kept& k = kept_[v];
       const auto value = static_cast<int32_t>(v);
       if ((k.state != State::made && k.state != State::dead) || !planned(value) || !k.span().meets(span)) continue;
-      if (k.state == State::made && intact(value)) continue;  // it is shared
+      const Span part{std::max(k.span().begin, span.begin), std::min(k.span().end, span.end)};
+      if (unchanged(k, part) && within_inputs(part)) continue;  // a view of it, or it is a window of what was made
       check_through(s, value, "writes over");
       if (k.state == State::made && lasting_[v])
         fault("step {} writes over '{}', which is an output", p_.steps[s].name, name(value));
@@ -274,6 +292,9 @@ class ShadowSink::Graph {
     }
   }
 
+  void keep(int32_t v, const Span& s) {
+    if (s.begin) kept_[v] = {State::made, s.begin, {s.begin, s.end}};
+  }
   // Of the host's bytes that an argument shows; empty: none, or no plain bytes.
   Span shown(int32_t v, const Arg& arg) const {
     const ProgramValue& value = p_.values[v];

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/function_ref.h"
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace forethought {
@@ -64,7 +64,7 @@ class InstanceCache {
     std::shared_ptr<const Runnable> instance;
     int64_t bytes;
   };
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   const int64_t most_bytes_;
   std::list<Entry> order_;  // most recently used first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> index_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/random_problem_for_tests.h"
+#include "session/random_graph_testing.h"
 #include "session/session_testing.h"
 #include "session/small_net_testing.h"
 
@@ -30,13 +31,11 @@ class Text {
     head_ += line + "]\n";
     return name;
   }
-  std::string fresh() { return fmt::format("%v{}", next_++); }
   void add(const std::string& expression, Dims dims) {
-    const std::string name = fresh();
+    const std::string name = fmt::format("%v{}", next_++);
     body_ += fmt::format("  {} = {}\n", name, expression);
     made.push_back({name, std::move(dims)});
   }
-  void line(const std::string& text) { body_ += text; }
   // Mostly one of the last, sometimes any.
   const Made& some() {
     const auto n = static_cast<int64_t>(made.size());
@@ -123,56 +122,6 @@ std::string blocked_channels(uint64_t seed) {
   return t.done();
 }
 
-// Views, in-place candidates, windows and branches of control flow over small matrices.
-std::string views_and_bodies(uint64_t seed) {
-  Text t(seed, {4, 6});
-  Random& dice = t.dice;
-  for (int node = 0, n = 6 + static_cast<int>(dice.below(12)); node < n; ++node) {
-    const Text::Made x = t.some();
-    const int64_t rows = x.dims[0], columns = x.dims[1];
-    switch (dice.below(9)) {
-      case 0:
-        t.add(fmt::format("Reshape({}, [{}, {}])", x.name, columns, rows), {columns, rows});
-        break;
-      case 1:
-        t.add(fmt::format("Transpose<perm=[1, 0]>({})", x.name), {columns, rows});
-        break;
-      case 2: {
-        const int64_t from = dice.below(rows), to = from + 1 + dice.below(rows - from);
-        t.add(fmt::format("Slice({}, [{}], [{}], [0])", x.name, from, to), {to - from, columns});
-        break;
-      }
-      case 3: {
-        const auto* y = t.another([&](const Text::Made& m) { return m.dims[1] == columns; });
-        if (!y || rows + y->dims[0] > 40) break;
-        t.add(fmt::format("Concat<axis=0>({}, {})", x.name, y->name), {rows + y->dims[0], columns});
-        break;
-      }
-      case 4: {
-        const auto* y = t.another([&](const Text::Made& m) { return m.dims == x.dims; });
-        if (y) t.add(fmt::format("{}({}, {})", dice.one_in(2) ? "Add" : "Sub", x.name, y->name), x.dims);
-        break;
-      }
-      case 5: {
-        const std::string out = t.fresh();
-        t.line(
-            fmt::format("  {} = Loop(i64 {}, bool true, {}; {}) {{\n"
-                        "    body: graph(%i: i64[], %c: bool[], %s: f32[{},{}], %k: f32[{},{}]) {{\n"
-                        "      %a = Mul(%s, 0.5)\n      %t = Sub(%a, %k)\n      return %c, %t\n    }}\n  }}\n",
-                        out, dice.below(4), x.name, x.name, rows, columns, rows, columns));
-        t.made.push_back({out, x.dims});
-        break;
-      }
-      case 6:
-        t.add(fmt::format("Identity({})", x.name), x.dims);
-        break;
-      default:
-        t.add(fmt::format("{}({})", dice.one_in(2) ? "Relu" : dice.one_in(2) ? "Neg" : "Sigmoid", x.name), x.dims);
-    }
-  }
-  return t.done();
-}
-
 TEST(RandomNets, BlockedChannelsComeAndGo) {
   for (uint64_t seed = 0; seed < random_cases(50); ++seed) {
     const std::string text = blocked_channels(seed);
@@ -183,10 +132,10 @@ TEST(RandomNets, BlockedChannelsComeAndGo) {
 }
 
 TEST(RandomNets, ViewsAndBodiesKeepTheirBits) {
-  for (uint64_t seed = 0; seed < random_cases(100); ++seed) {
-    const std::string text = views_and_bodies(seed);
-    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, text));
-    ASSERT_FALSE(run_everywhere(text, {random_floats({4, 6}, seed)}, 1e-5).empty());
+  for (uint64_t seed = 0; seed < random_cases(60); ++seed) {
+    const RandomGraph graph = random_graph(100'000 + seed);
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, graph.text));
+    ASSERT_FALSE(run_everywhere(graph.text, graph.inputs, 1e-5).empty());
     if (HasFailure()) break;
   }
 }

@@ -1,10 +1,9 @@
 // figure_concurrent: one session and many threads. FOLDER THREADS RUNS [MODE]: throughput, equal bits and waits for
-// locks (MODE: run, async). lanes FOLDER N BLOCKS: time and memory of a run in N lanes beside one lane, by turns.
+// locks (MODE: run, async).
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -97,45 +96,10 @@ int throughput(const std::string& folder, int threads, int runs, const std::stri
   return 0;
 }
 
-int lanes(const std::string& folder, int wanted, int blocks) {
-  SessionOptions options;
-  options.lanes = 1;
-  LoadedModel one = must(load_folder(folder, options));
-  options.lanes = wanted;
-  LoadedModel more = must(load_folder(folder, options));
-  const std::vector<Value> expected = must(run_once(*one.session, one.inputs));
-  bool equal = true;
-  std::vector<double> times[2];
-  std::vector<Value> outputs(one.session->outputs().size());
-  for (int b = 0; b <= blocks; ++b) {
-    for (const int which : {0, 1}) {
-      Session& session = which == 0 ? *one.session : *more.session;
-      const std::vector<Value>& inputs = which == 0 ? one.inputs : more.inputs;
-      double least = 1e300;
-      for (int r = 0; r < 5; ++r) {
-        drop(outputs);
-        const double start = now_ns();
-        must(session.run_ordered(inputs, outputs));
-        least = std::min(least, now_ns() - start);
-        equal = equal && same_bits(outputs, expected);
-      }
-      if (b > 0) times[which].push_back(least);
-    }
-  }
-  const SessionSummary a = one.session->summary(), b = more.session->summary();
-  nlohmann::json j = {{"lanes", b.lanes},      {"reason", b.lanes_reason}, {"waits", b.waits},
-                      {"edges", b.wait_edges}, {"one ns", times[0]},       {"ns", times[1]},
-                      {"equal", equal},        {"one peak", a.peak},       {"peak", b.peak}};
-  fmt::print("{}\n", j.dump());
-  return 0;
-}
-
 }  // namespace
 }  // namespace forethought
 
 int main(int argc, char** argv) {
-  if (argc == 5 && std::strcmp(argv[1], "lanes") == 0)
-    return forethought::lanes(argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
   if (argc < 4) return fmt::print(stderr, "figure_concurrent FOLDER THREADS RUNS [run|async]\n"), 2;
   return forethought::throughput(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argc > 4 ? argv[4] : "run");
 }

@@ -1,8 +1,7 @@
-"""Eight threads, 1,000 runs each on one session: equal outputs, throughput beside onnxruntime, waits for locks; and lanes."""
+"""Eight threads, 1,000 runs each on one session: equal outputs, throughput beside onnxruntime, waits for locks."""
 import argparse
 import json
 import pathlib
-import statistics
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ import figure_models  # noqa: E402
 import figure_table  # noqa: E402
 
 THREADS, RUNS, TURNS = 8, 1000, 4  # each runtime's runs are made in as many turns, by turns
-SLOW_MS, SLOW_RUNS = 5, 100  # a model that takes longer gets fewer runs, as the table shows
+MOST_MS = 10_000  # that one measure is to take: a model whose runs take long gets fewer, as the table shows
 
 
 def scaled(feeds: dict, thread: int) -> dict:
@@ -76,8 +75,7 @@ def throughput_row(folder: pathlib.Path, runs: int, facts: dict) -> dict | None:
     if probe is None:
         facts[f"not run: {folder.name}"] = error
         return None
-    if probe["ms"] / probe["runs"] > SLOW_MS:
-        runs = min(runs, SLOW_RUNS)
+    runs = max(TURNS, min(runs, int(MOST_MS / (probe["ms"] / probe["runs"] * THREADS))))
     row = {"model": folder.name, "runs": THREADS * runs}
     for mode, column in (("run", "C++"), ("async", "C++ async")):
         ours, error = figure_models.program("concurrent", folder, THREADS, runs, mode)
@@ -104,46 +102,24 @@ def throughput_row(folder: pathlib.Path, runs: int, facts: dict) -> dict | None:
     return row
 
 
-def lane_rows(folder: pathlib.Path, blocks: int, facts: dict) -> list[dict]:
-    rows = []
-    for wanted in (0, 2):
-        m, error = figure_models.program("concurrent", "lanes", folder, wanted, blocks)
-        if m is None:
-            facts[f"no lanes: {folder.name}"] = error
-            continue
-        one, more = statistics.median(m["one ns"]), statistics.median(m["ns"])
-        rows.append({"model": folder.name, "asked": wanted or "auto", "lanes": m["lanes"], "one lane ms": one / 1e6,
-                     "ms": more / 1e6, "time over one lane": more / one, "peak over one lane": m["peak"] / max(m["one peak"], 1),
-                     "waits": m["waits"], "of edges": m["edges"], "equal": m["equal"], "reason": m["reason"]})
-    return rows
-
-
 def main() -> None:
     if sys.argv[1:2] == ["--python"]:
         return print(json.dumps(from_python(pathlib.Path(sys.argv[2]), int(sys.argv[3]))))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("filter", nargs="?", default="", help="only models whose name contains this")
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--blocks", type=int, default=15)
     args = parser.parse_args()
-    facts = {"throughput": f"{THREADS} threads on one session, {args.runs} runs each ({SLOW_RUNS} of models slower than "
-                           f"{SLOW_MS} ms), inputs of their own; x ort: our runs/s from Python over onnxruntime's; lock "
-                           "waits: times that a thread found one of our mutexes taken",
-             "lanes": "one lane and the others by turns, the best of 5 runs a block, medians of the blocks"}
+    facts = {"throughput": f"{THREADS} threads on one session, {args.runs} runs each (fewer where a measure would take more "
+                           f"than {MOST_MS // 1000} s), inputs of their own; x ort: our runs/s from Python over "
+                           "onnxruntime's; lock waits: times that a thread found one of our mutexes taken"}
     rows = []
     for folder in figure_models.pack():
         if args.filter in folder.name and (row := throughput_row(folder, args.runs, facts)):
             rows.append(row)
-    figure_table.show("concurrent: throughput", rows, facts)
-    lanes = [row for folder in figure_models.random_light() if args.filter in folder.name
-             for row in lane_rows(folder, args.blocks, facts)]
-    figure_table.show("concurrent: lanes", lanes)
-    automatic = [r for r in lanes if r["asked"] == "auto"]
-    summary = {"equal everywhere": all(v for r in rows + lanes for k, v in r.items() if k.endswith("equal")),
-               "slower than onnxruntime": ", ".join(r["model"] for r in rows if r["x ort"] < 1) or "none",
-               "worst time of automatic lanes over one lane": max((r["time over one lane"] for r in automatic), default=0),
-               "worst peak of two lanes over one": max((r["peak over one lane"] for r in lanes), default=0)}
-    figure_table.show("concurrent", rows, {**summary, "lane rows": len(lanes)} | {"lanes": lanes})
+    figure_table.show("concurrent", rows, facts | {
+        "equal everywhere": all(v for r in rows for k, v in r.items() if k.endswith("equal")),
+        "slower than onnxruntime": ", ".join(r["model"] for r in rows if r["x ort"] < 1) or "none",
+        "most of the time that threads waited for locks, %": max((r["lock share %"] for r in rows), default=0)})
 
 
 if __name__ == "__main__":

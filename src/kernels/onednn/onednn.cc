@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace forethought::kernels::onednn {
 namespace {
@@ -251,7 +252,7 @@ class DnnlPrimitive final : public Primitive {
   dnnl_memory_desc_t src_{}, weights_{}, bias_{}, dst_{}, scratch_{};
   size_t scratch_bytes_ = 0;
   std::string implementation_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<Binding>> free_;
 };
 

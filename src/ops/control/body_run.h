@@ -2,9 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "kernel_api/body_host.h"
 #include "ops/control/stacked.h"
 #include "ops/control/states.h"
@@ -68,7 +68,7 @@ class BodyRuns {
     idle_.push_back(std::move(run));
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::unique_ptr<BodyRun>> idle_;  // never more than ran at once
 };
 
