@@ -25,13 +25,12 @@ struct Builder {
     return static_cast<ValueNo>(p.values.size()) - 1;
   }
   ValueNo temp(int64_t bytes) { return value(Role::execution, bytes); }
-  PlanStep& step(ValueNos reads, ValueNos writes, int lane = 0) {
-    PlanStep s;
-    s.reads = std::move(reads);
-    s.writes = std::move(writes);
+  PlanStep& step(const ValueNos& reads, const ValueNos& writes, int lane = 0) {
+    PlanStep& s = p.steps.emplace_back();
+    s.reads = reads;
+    s.writes = writes;
     s.lane = lane;
-    p.steps.push_back(std::move(s));
-    return p.steps.back();
+    return s;
   }
   PlanStep& relu(ValueNo in, ValueNo out, int lane = 0) {
     PlanStep& s = step({in}, {out}, lane);

@@ -289,7 +289,8 @@ inline bool unordered_read(Subject& s, Random& rng) {
     for (const ValueNo v : step.reads) {
       const StepNo from = s.plan.values[v].first_step;
       if (s.problem.values[v].role < Role::output || s.problem.steps[from].lane == step.lane) continue;
-      const Notifications kept = std::exchange(step.waits, {});
+      const Notifications kept = step.waits;
+      step.waits.clear();
       if (!before(s.problem, from, static_cast<StepNo>(&step - s.problem.steps.data()))) return true;
       step.waits = kept;
     }
