@@ -220,7 +220,8 @@ bool missing_wait(Program& p, Random& rng) {
   for (size_t i = 0; i < n; ++i) {
     const auto s = static_cast<int32_t>((start + i) % n);
     if (p.steps[s].waits.empty()) continue;
-    const auto waits = std::exchange(p.steps[s].waits, {});
+    const auto waits = p.steps[s].waits;
+    p.steps[s].waits.clear();
     for (const int32_t v : p.steps[s].inputs)
       if (v >= 0 && uses[v].writer >= 0 && !before(p, uses[v].writer, s)) return true;
     p.steps[s].waits = waits;
