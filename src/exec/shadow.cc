@@ -137,7 +137,9 @@ class ShadowSink::Graph {
       if (step.inputs[i] >= 0) inputs.push_back(shown(step.inputs[i], event.ctx->inputs[i]));
     merge(inputs);
     for (const Span& s : written) take_over(event.step, s, inputs);
-    outputs([&](int32_t v, const Span& s) { keep(v, s); });
+    outputs([&](int32_t v, const Span& s) {
+      if (!released(step, v)) keep(v, s);
+    });
     for (const int32_t v : step.release_after) check_release(event.step, v);
     finish(event.step);
   }
