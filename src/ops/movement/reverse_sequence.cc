@@ -16,7 +16,7 @@ struct ReverseSequence {
   static constexpr int64_t kGrain = 64 * 1024;  // elements worth a block
 
   Status init(const GraphNode&) {
-    if (batch_axis + time_axis == 1 && batch_axis * time_axis == 0) return absl::OkStatus();
+    if ((batch_axis == 0 && time_axis == 1) || (batch_axis == 1 && time_axis == 0)) return absl::OkStatus();
     return invalid(
         absl::StrCat("batch_axis is ", batch_axis, " and time_axis ", time_axis, "; one must be 0 and the other 1"));
   }
