@@ -27,7 +27,23 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
     }
     changed_.notify_all();
     const Callback callback = std::exchange(callback_, nullptr);
-    if (callback && !exiting_.load()) callback(AsyncRun(shared_from_this()));
+    if (callback && !exiting_.load()) {
+      AsyncRun own(shared_from_this());
+      told();
+      callback(std::move(own));
+    } else {
+      told();
+    }
+  }
+  // The outputs go with the last handle; the thread of the run may keep this object a moment longer.
+  void enter() {
+    const std::lock_guard lock(mutex_);
+    ++handles_;
+  }
+  void leave() {
+    std::vector<Value> dropped;  // after the lock
+    const std::lock_guard lock(mutex_);
+    if (--handles_ == 0 && told_) dropped.swap(outputs_);
   }
   void hurry(bool exiting) noexcept override {
     if (exiting) exiting_ = true;
@@ -52,6 +68,14 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
   std::vector<Value>& outputs() { return outputs_; }
 
  private:
+  // The run is over, and nobody but handles asks for its outputs any more.
+  void told() {
+    std::vector<Value> dropped;
+    const std::lock_guard lock(mutex_);
+    told_ = true;
+    if (handles_ == 0) dropped.swap(outputs_);
+  }
+
   Status run_session() noexcept {
     try {
       if (cancel_.cancelled()) return cancelled("the run was cancelled before it began");
@@ -82,19 +106,31 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   Status status_;
-  bool over_ = false;
+  bool over_ = false, told_ = false;
+  int handles_ = 0;
 };
+
+struct AsyncRun::Handle {
+  explicit Handle(std::shared_ptr<State> s) : state(std::move(s)) { state->enter(); }
+  ~Handle() { state->leave(); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  const std::shared_ptr<State> state;
+};
+
+AsyncRun::AsyncRun(const std::shared_ptr<State>& state) : handle_(std::make_shared<const Handle>(state)) {}
 
 StatusOr<AsyncRun> AsyncRun::start(Runner& runner, Session& session, AsyncRequest request, Callback callback) {
   auto state = std::make_shared<State>(runner.core(), session, std::move(request), std::move(callback));
-  RETURN_IF_ERROR(runner.start(state));
-  return AsyncRun(std::move(state));
+  AsyncRun run(state);
+  RETURN_IF_ERROR(runner.start(std::move(state)));
+  return run;
 }
 
-bool AsyncRun::over() const { return state_->over(); }
-Status AsyncRun::wait() const { return state_->wait(); }
-bool AsyncRun::wait_for(std::chrono::nanoseconds time) const { return state_->wait_for(time); }
-void AsyncRun::cancel() const { state_->cancel(); }
-std::vector<Value>& AsyncRun::outputs() const { return state_->outputs(); }
+bool AsyncRun::over() const { return handle_->state->over(); }
+Status AsyncRun::wait() const { return handle_->state->wait(); }
+bool AsyncRun::wait_for(std::chrono::nanoseconds time) const { return handle_->state->wait_for(time); }
+void AsyncRun::cancel() const { handle_->state->cancel(); }
+std::vector<Value>& AsyncRun::outputs() const { return handle_->state->outputs(); }
 
 }  // namespace forethought

@@ -50,11 +50,12 @@ class AsyncRun {
  private:
   friend class Session;
   class State;
-  explicit AsyncRun(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  struct Handle;
+  explicit AsyncRun(const std::shared_ptr<State>& state);
   // `runner` outlives no run; `session` must not go before its runs are over.
   static StatusOr<AsyncRun> start(Runner& runner, Session& session, AsyncRequest request, Callback callback);
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<const Handle> handle_;
 };
 
 }  // namespace forethought
