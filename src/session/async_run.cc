@@ -20,30 +20,28 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
     Status status = run_session();
     request_ = {};  // feeds go before anybody hears of the end
     session_ = nullptr;
+    const Callback callback = std::exchange(callback_, nullptr);
+    AsyncRun own = std::exchange(for_callback_, {});
     {
+      std::vector<Value> dropped;
       const std::lock_guard lock(mutex_);
       status_ = std::move(status);
       over_ = true;
+      if (!held_) dropped.swap(outputs_);
     }
     changed_.notify_all();
-    const Callback callback = std::exchange(callback_, nullptr);
-    if (callback && !exiting_.load()) {
-      AsyncRun own(shared_from_this());
-      told();
-      callback(std::move(own));
-    } else {
-      told();
-    }
+    if (callback && !exiting_.load()) callback(std::move(own));
   }
-  // The outputs go with the last handle; the thread of the run may keep this object a moment longer.
-  void enter() {
-    const std::lock_guard lock(mutex_);
-    ++handles_;
+  // The callback gets a handle, too. An empty one: the run does not begin.
+  void keep_for_callback(AsyncRun run) {
+    if (callback_) for_callback_ = std::move(run);
   }
+  // The last handle is gone, and with it go the outputs; the thread of the run may keep this object a moment longer.
   void leave() {
     std::vector<Value> dropped;  // after the lock
     const std::lock_guard lock(mutex_);
-    if (--handles_ == 0 && told_) dropped.swap(outputs_);
+    held_ = false;
+    if (over_) dropped.swap(outputs_);
   }
   void hurry(bool exiting) noexcept override {
     if (exiting) exiting_ = true;
@@ -68,14 +66,6 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
   std::vector<Value>& outputs() { return outputs_; }
 
  private:
-  // The run is over, and nobody but handles asks for its outputs any more.
-  void told() {
-    std::vector<Value> dropped;
-    const std::lock_guard lock(mutex_);
-    told_ = true;
-    if (handles_ == 0) dropped.swap(outputs_);
-  }
-
   Status run_session() noexcept {
     try {
       if (cancel_.cancelled()) return cancelled("the run was cancelled before it began");
@@ -99,6 +89,7 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
   Session* session_;
   AsyncRequest request_;
   Callback callback_;
+  AsyncRun for_callback_;
   std::vector<Value> outputs_;
 
   CancelFlag cancel_;
@@ -106,12 +97,11 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   Status status_;
-  bool over_ = false, told_ = false;
-  int handles_ = 0;
+  bool over_ = false, held_ = true;
 };
 
 struct AsyncRun::Handle {
-  explicit Handle(std::shared_ptr<State> s) : state(std::move(s)) { state->enter(); }
+  explicit Handle(std::shared_ptr<State> s) : state(std::move(s)) {}
   ~Handle() { state->leave(); }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -123,7 +113,11 @@ AsyncRun::AsyncRun(const std::shared_ptr<State>& state) : handle_(std::make_shar
 StatusOr<AsyncRun> AsyncRun::start(Runner& runner, Session& session, AsyncRequest request, Callback callback) {
   auto state = std::make_shared<State>(runner.core(), session, std::move(request), std::move(callback));
   AsyncRun run(state);
-  RETURN_IF_ERROR(runner.start(std::move(state)));
+  state->keep_for_callback(run);
+  if (Status begun = runner.start(state); !begun.ok()) {
+    state->keep_for_callback({});
+    return begun;
+  }
   return run;
 }
 
