@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <regex>
 
 #include "absl/strings/str_cat.h"
 #include "device/account.h"
@@ -28,13 +27,6 @@ constexpr const char* kNet = R"(graph(%x: f32[N,512]) {
   %y = MatMul(%b, %v) "/last"
   return %y
 })";
-
-int64_t least_of(const Status& refused) {
-  const std::string message(refused.message());
-  std::smatch found;
-  if (!std::regex_search(message, found, std::regex(R"(allow at least [^(]*\((\d+) bytes\))"))) return -1;
-  return std::stoll(found[1]);
-}
 
 class DeviceMemoryTest : public testing::Test {
  protected:

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "graph/text.h"
 #include "session/memory_report.h"
 #include "session/session_testing.h"
@@ -12,13 +10,6 @@
 
 namespace forethought {
 namespace {
-
-int64_t least_of(const Status& refused) {
-  const std::string message(refused.message());
-  std::smatch found;
-  if (!std::regex_search(message, found, std::regex(R"(allow at least [^(]*\((\d+) bytes\))"))) return -1;
-  return std::stoll(found[1]);
-}
 
 struct Case {
   const char* name;

@@ -60,11 +60,11 @@ std::vector<int32_t> fullest(const CompiledProgram& p, int32_t slab) {
   return live;
 }
 
-// By value, the step that makes it.
-std::vector<int32_t> makers(const CompiledProgram& p) {
-  std::vector<int32_t> maker(p.problem.values.size(), -1);
+// By value, the name of the step that makes it; empty: none does.
+std::vector<std::string> makers(const CompiledProgram& p) {
+  std::vector<std::string> maker(p.problem.values.size());
   for (size_t s = 0; s < p.problem.steps.size(); ++s)
-    for (ValueNo v : p.problem.steps[s].writes) maker[v] = static_cast<int32_t>(s);
+    for (ValueNo v : p.problem.steps[s].writes) maker[v] = p.steps[s].name;
   return maker;
 }
 
@@ -124,15 +124,12 @@ void add_weights(const PreparedGraph& graph, Device device, std::vector<MemoryHo
 }
 
 void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std::vector<MemoryHolder>* holders) {
-  const std::vector<int32_t> maker = makers(program);
-  const auto node = [&](int32_t v) {
-    return maker[v] >= 0 ? std::string(program.steps[maker[v]].name) : std::string();
-  };
+  const std::vector<std::string> maker = makers(program);
   for (int32_t v : fullest(program, kNoId))
     holders->push_back(
-        {std::string(program.problem.values[v].name), node(v), MemoryRole::planned, program.plan.values[v].bytes});
+        {std::string(program.problem.values[v].name), maker[v], MemoryRole::planned, program.plan.values[v].bytes});
   for_outputs_taken(program, bound, [&](int32_t v, int64_t bytes) {
-    holders->push_back({std::string(program.values[v].name), node(v), MemoryRole::leased, bytes});
+    holders->push_back({std::string(program.values[v].name), maker[v], MemoryRole::leased, bytes});
   });
 }
 
@@ -141,10 +138,9 @@ void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
   report->unplanned_values += static_cast<int64_t>(late.values.size());
   report->unplanned_most += late.most_bytes;
   if (!late.unbounded.empty()) {
-    const std::vector<int32_t> maker = makers(program);
+    const std::vector<std::string> maker = makers(program);
     for (ValueNo v : late.unbounded) {
-      const std::string node =
-          maker[v] >= 0 ? absl::StrCat(" of node ", std::string(program.steps[maker[v]].name)) : std::string();
+      const std::string node = maker[v].empty() ? std::string() : absl::StrCat(" of node ", maker[v]);
       report->unbounded.push_back(absl::StrCat("'", std::string(program.problem.values[v].name), "'", node));
     }
   }
@@ -161,11 +157,10 @@ void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
 }
 
 void add_run_on(const CompiledProgram& program, size_t place, std::vector<MemoryHolder>* holders) {
-  const std::vector<int32_t> maker = makers(program);
+  const std::vector<std::string> maker = makers(program);
   for (int32_t v : fullest(program, static_cast<int32_t>(place)))
-    holders->push_back({std::string(program.problem.values[v].name),
-                        maker[v] >= 0 ? std::string(program.steps[maker[v]].name) : std::string(), MemoryRole::planned,
-                        program.plan.values[v].bytes});
+    holders->push_back(
+        {std::string(program.problem.values[v].name), maker[v], MemoryRole::planned, program.plan.values[v].bytes});
 }
 
 void sort_holders(std::vector<MemoryHolder>* holders) {

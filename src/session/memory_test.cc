@@ -31,14 +31,6 @@ constexpr const char* kAnyLength = R"(graph(%x: f32[N,256]) {
   return %y
 })";
 
-// The number in "(N bytes)" of what a refusal calls the least that works.
-int64_t least_of(const Status& refused) {
-  const std::string message(refused.message());
-  std::smatch found;
-  if (!std::regex_search(message, found, std::regex(R"(allow at least [^(]*\((\d+) bytes\))"))) return -1;
-  return std::stoll(found[1]);
-}
-
 // How often a holder stands in the message: "(weights, 1.0 KiB)".
 int holders_in(const Status& refused) {
   const std::string message(refused.message());

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "exec/shadow.h"
@@ -107,6 +108,15 @@ int64_t live_bytes(const Session& session) {
   const MemoryStatistics statistics = session.memory_statistics();
   for (const MemoryUse& use : statistics.roles) live += use.live;
   return live;
+}
+
+int64_t least_of(const Status& refused) {
+  const std::string message(refused.message());
+  const size_t text = message.find("allow at least "), open = message.find('(', text);
+  if (text == message.npos || open == message.npos) return -1;
+  char* end = nullptr;
+  const long long bytes = std::strtoll(message.c_str() + open + 1, &end, 10);
+  return std::string_view(end).starts_with(" bytes)") ? bytes : -1;
 }
 
 std::vector<float> floats(const Value& v) {

@@ -48,6 +48,8 @@ class CancelAfter final : public StepSink {
 
 // In use now, by all roles.
 int64_t live_bytes(const Session& session);
+// The number in "(N bytes)" of what a refusal calls the least that works; -1: it names none.
+int64_t least_of(const Status& refused);
 
 std::vector<float> floats(const Value& v);
 std::vector<int64_t> int64s(const Value& v);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ops/select/slices.h"
+
 namespace forethought {
 
 Status ArgOperator::infer(InferCtx& c) const {
@@ -26,17 +28,13 @@ Status ArgOperator::infer(InferCtx& c) const {
 Status ArgOperator::run_arg(RunCtx& c, kernels::ArgKind kind) const {
   constexpr int64_t kGrain = 16384;  // elements a block reads at least
   const Arg& x = c.in(0);
-  const int at = static_cast<int>(axis < 0 ? axis + x.rank : axis);
-  if (at < 0 || at >= x.rank) return invalid(absl::StrCat("axis ", axis, " is outside a tensor of rank ", x.rank));
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < x.rank; ++i)
-    if (i != at) (i < at ? outer : inner) *= x.dim(i);
-  const int64_t n = x.dim(at);
-  if (outer * inner == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Slices s, slices_of(x, axis));
+  const int64_t n = s.n, inner = s.inner;
+  if (s.outer * inner == 0) return absl::OkStatus();
   if (n == 0) return invalid(absl::StrCat("axis ", axis, " has no elements, so none of them is the extreme"));
   const int64_t grain = std::max({kGrain / n, std::min<int64_t>(inner, 64), int64_t{1}});
   const Isa isa = active_isa();
-  parallel_ranges(c, outer * inner, grain, [&](int64_t begin, int64_t end, int) {
+  parallel_ranges(c, s.outer * inner, grain, [&](int64_t begin, int64_t end, int) {
     kernels::arg_extreme(isa, kind, select_last_index, x.dtype, x.data, c.out_as<int64_t>(0), n, inner, begin, end);
   });
   return absl::OkStatus();

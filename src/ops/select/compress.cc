@@ -1,9 +1,9 @@
 // Compress: the slices along an axis, or the elements, for which a condition holds.
 #include <algorithm>
 
-#include "kernels/select/select.h"
 #include "ops/movement/moves.h"
 #include "ops/op.h"
+#include "ops/select/slices.h"
 
 namespace forethought {
 
@@ -13,7 +13,6 @@ struct Compress {
   static constexpr OpName name{"Compress"};
   static constexpr auto attrs = std::tuple{attr("axis", &Compress::axis)};
   static constexpr Traits traits{.min_inputs = 2, .max_inputs = 2, .in = {movement::kMoved, DType::kBool}};
-  static constexpr int64_t kGrain = 64 * 1024;  // elements worth a block
 
   Status infer(InferCtx& c) const {
     const SymShape &in = c.shape(0), &condition = c.shape(1);
@@ -43,7 +42,7 @@ struct Compress {
 
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {
     KernelFacts facts = default_facts(name, traits, ctx);
-    if (!ctx.outputs[0].known) facts.sized_at_run = 1;
+    facts.sized_at_run = movement::unknown_outputs(ctx);
     const int64_t places = ctx.inputs[1].known ? element_count(ctx.inputs[1].dims).value_or(0) : 0;
     facts.scratch_shared = static_cast<size_t>(places) * sizeof(int64_t);
     return facts;
@@ -51,34 +50,15 @@ struct Compress {
 
   Status run(RunCtx& c) const {
     const Arg &x = c.in(0), &condition = c.in(1);
-    const int at = axis ? static_cast<int>(*axis < 0 ? *axis + x.rank : *axis) : 0;
-    if (axis && (at < 0 || at >= x.rank))
-      return invalid(absl::StrCat("axis ", *axis, " is outside a tensor of rank ", x.rank));
-    int64_t outer = 1, n = x.elements, inner = 1;
-    if (axis) {
-      n = x.dim(at);
-      for (int i = 0; i < x.rank; ++i)
-        if (i != at) (i < at ? outer : inner) *= x.dim(i);
-    }
+    ASSIGN_OR_RETURN(const Slices s, slices_of(x, axis));
     if (c.scratch_shared < static_cast<size_t>(condition.elements) * sizeof(int64_t))
       return internal("there is too little scratch memory");
     auto* const picked = reinterpret_cast<int64_t*>(c.scratch());
     const auto* const chosen = condition.as<const uint8_t>();
     int64_t count = 0;
-    for (int64_t i = 0; i < std::min(condition.elements, n); ++i)
+    for (int64_t i = 0; i < std::min(condition.elements, s.n); ++i)
       if (chosen[i]) picked[count++] = i;
-    Dims dims = {count};
-    if (axis) {
-      dims.assign(x.dims().begin(), x.dims().end());
-      dims[static_cast<size_t>(at)] = count;
-    }
-    ASSIGN_OR_RETURN(void* out, c.host->output(0, dims));
-    if (inner == 0) return absl::OkStatus();
-    parallel_ranges(c, outer * count, std::max<int64_t>(1, kGrain / inner), [&](int64_t begin, int64_t end, int) {
-      kernels::take_picked(kernels::element_of(x.dtype), x.data, n, inner, {picked, static_cast<size_t>(count)}, out,
-                           begin, end);
-    });
-    return absl::OkStatus();
+    return take_slices(c, 0, x, s, {picked, static_cast<size_t>(count)});
   }
 };
 DEFINE_OP(Compress)

@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "kernels/select/select.h"
+#include "ops/movement/moves.h"
 #include "ops/op.h"
+#include "ops/select/slices.h"
 
 namespace forethought {
 
@@ -38,8 +40,7 @@ struct TopK {
 
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {
     KernelFacts facts = default_facts(name, traits, ctx);
-    for (size_t i = 0; i < ctx.outputs.size(); ++i)
-      if (ctx.outputs[i].present && !ctx.outputs[i].known) facts.sized_at_run |= 1u << i;
+    facts.sized_at_run = movement::unknown_outputs(ctx);
     const std::span<const int64_t> dims = ctx.inputs[0].dims;
     const auto rank = static_cast<int64_t>(dims.size());
     const int64_t at = axis < 0 ? axis + rank : axis;
@@ -53,13 +54,12 @@ struct TopK {
 
   Status run(RunCtx& c) const {
     const Arg &x = c.in(0), &wanted = c.in(1);
-    const int at = static_cast<int>(axis < 0 ? axis + x.rank : axis);
-    if (at < 0 || at >= x.rank) return invalid(absl::StrCat("axis ", axis, " is outside a tensor of rank ", x.rank));
+    ASSIGN_OR_RETURN(const Slices s, slices_of(x, axis));
     if (wanted.elements != 1) return invalid(absl::StrCat("K has ", wanted.elements, " elements; it must have one"));
-    const int64_t k = *wanted.as<const int64_t>(), n = x.dim(at);
+    const int64_t k = *wanted.as<const int64_t>(), n = s.n;
     RETURN_IF_ERROR(check(k, n));
     Dims dims(x.dims().begin(), x.dims().end());
-    dims[static_cast<size_t>(at)] = k;
+    dims[static_cast<size_t>(*s.axis)] = k;
     void* made[2] = {};
     for (int i = 0; i < 2; ++i) {
       if (c.has_out(i)) {
@@ -68,17 +68,15 @@ struct TopK {
         made[i] = c.scratch();
       }
     }
-    int64_t outer = 1, inner = 1;
-    for (int i = 0; i < x.rank; ++i)
-      if (i != at) (i < at ? outer : inner) *= x.dim(i);
     if (k == 0) return absl::OkStatus();
     if (c.scratch_per_worker < static_cast<size_t>(n) * sizeof(kernels::Ranked))
       return internal("there is too little scratch memory");
-    parallel_ranges(c, outer * inner, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end, int worker) {
-      auto* const room = reinterpret_cast<kernels::Ranked*>(c.worker_scratch(worker));
-      kernels::top_k(x.dtype, largest, x.data, n, inner, k, made[0], static_cast<int64_t*>(made[1]), begin, end,
-                     {room, static_cast<size_t>(n)});
-    });
+    parallel_ranges(c, s.outer * s.inner, std::max<int64_t>(1, kGrain / n),
+                    [&](int64_t begin, int64_t end, int worker) {
+                      auto* const room = reinterpret_cast<kernels::Ranked*>(c.worker_scratch(worker));
+                      kernels::top_k(x.dtype, largest, x.data, n, s.inner, k, made[0], static_cast<int64_t*>(made[1]),
+                                     begin, end, {room, static_cast<size_t>(n)});
+                    });
     return absl::OkStatus();
   }
 

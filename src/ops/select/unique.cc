@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "kernels/select/select.h"
+#include "ops/movement/moves.h"
 #include "ops/op.h"
+#include "ops/select/slices.h"
 
 namespace forethought {
 
@@ -13,7 +15,6 @@ struct Unique {
   static constexpr OpName name{"Unique"};
   static constexpr auto attrs = std::tuple{attr("axis", &Unique::axis), attr("sorted", &Unique::sorted)};
   static constexpr Traits traits{.max_outputs = 4, .in = {kPlain}};
-  static constexpr int64_t kGrain = 64 * 1024;         // elements worth a block
   enum Output { kValues, kFirst, kInverse, kCounts };  // in the operator's order
   static constexpr int64_t kRoom = sizeof(kernels::Ranked) + 2 * sizeof(int64_t) + sizeof(int64_t);  // of each slice
 
@@ -45,8 +46,7 @@ struct Unique {
 
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {
     KernelFacts facts = default_facts(name, traits, ctx);
-    for (size_t i = 0; i < ctx.outputs.size(); ++i)
-      if (ctx.outputs[i].present && !ctx.outputs[i].known) facts.sized_at_run |= 1u << i;
+    facts.sized_at_run = movement::unknown_outputs(ctx);
     const std::span<const int64_t> dims = ctx.inputs[0].dims;
     const auto rank = static_cast<int64_t>(dims.size());
     const int64_t at = !axis ? 0 : *axis < 0 ? *axis + rank : *axis;
@@ -57,35 +57,16 @@ struct Unique {
 
   Status run(RunCtx& c) const {
     const Arg& x = c.in(0);
-    const int at = axis ? static_cast<int>(*axis < 0 ? *axis + x.rank : *axis) : 0;
-    if (axis && (at < 0 || at >= x.rank))
-      return invalid(absl::StrCat("axis ", *axis, " is outside a tensor of rank ", x.rank));
-    int64_t outer = 1, n = x.elements, inner = 1;
-    if (axis) {
-      n = x.dim(at);
-      for (int i = 0; i < x.rank; ++i)
-        if (i != at) (i < at ? outer : inner) *= x.dim(i);
-    }
+    ASSIGN_OR_RETURN(const Slices s, slices_of(x, axis));
+    const int64_t n = s.n;
     if (c.scratch_shared < static_cast<size_t>(n * kRoom)) return internal("there is too little scratch memory");
     auto* const found = reinterpret_cast<kernels::Ranked*>(c.scratch());
     auto* const place = reinterpret_cast<int64_t*>(found + n);
     int64_t* const first = place + 2 * n;
-    const int64_t count = kernels::find_unique(x.dtype, x.data, outer, n, inner, sorted,
+    const int64_t count = kernels::find_unique(x.dtype, x.data, s.outer, n, s.inner, sorted,
                                                {found, static_cast<size_t>(n)}, place, place + n);
     for (int64_t g = 0; g < count; ++g) first[g] = found[g].index;
-    if (c.has_out(kValues)) {
-      Dims dims = {count};
-      if (axis) {
-        dims.assign(x.dims().begin(), x.dims().end());
-        dims[static_cast<size_t>(at)] = count;
-      }
-      ASSIGN_OR_RETURN(void* out, c.host->output(kValues, dims));
-      if (inner > 0)
-        parallel_ranges(c, outer * count, std::max<int64_t>(1, kGrain / inner), [&](int64_t begin, int64_t end, int) {
-          kernels::take_picked(kernels::element_of(x.dtype), x.data, n, inner, {first, static_cast<size_t>(count)}, out,
-                               begin, end);
-        });
-    }
+    if (c.has_out(kValues)) RETURN_IF_ERROR(take_slices(c, kValues, x, s, {first, static_cast<size_t>(count)}));
     RETURN_IF_ERROR(give(c, kFirst, count, [&](int64_t g) { return first[g]; }));
     RETURN_IF_ERROR(give(c, kInverse, n, [&](int64_t i) { return place[i]; }));
     return give(c, kCounts, count, [&](int64_t g) { return static_cast<int64_t>(found[g].key); });
