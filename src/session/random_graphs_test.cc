@@ -281,6 +281,18 @@ bool spoilt_input(Program& p, Random& rng) {
         return in && out && in->base == Base::slab && in->bytes > 0 && !meet(*in, *out) && out->base != Base::none;
       });
 }
+// Whether another step, in no order with this one, may write the byte: then nobody can tell who did.
+bool others_may_write(const Program& p, int32_t step, int64_t byte) {
+  const auto within = [&](int64_t offset, int64_t bytes) { return offset <= byte && byte < offset + bytes; };
+  for (int32_t s = 0; s < static_cast<int32_t>(p.steps.size()); ++s) {
+    if (s == step || before(p, s, step) || before(p, step, s)) continue;
+    const ProgramStep& other = p.steps[s];
+    for (const int32_t v : other.outputs)
+      if (v >= 0 && p.values[v].base == Base::slab && within(p.values[v].offset, p.values[v].bytes)) return true;
+    if (other.scratch_shared + other.scratch_per_worker > 0 || !other.bodies.empty()) return true;
+  }
+  return false;
+}
 // A kernel that writes behind its output.
 bool stray_write(Program& p, Random& rng) {
   p.slab_bytes += 64;
@@ -293,7 +305,9 @@ bool stray_write(Program& p, Random& rng) {
       [](const Program& program, const ProgramStep& step) {
         const ProgramValue* out = first(program, step.outputs);
         return step.outputs.size() == 1 && out && out->base == Base::slab && out->bytes > 0 && step.bodies.empty() &&
-               step.scratch_shared + step.scratch_per_worker == 0;
+               step.scratch_shared + step.scratch_per_worker == 0 &&
+               !others_may_write(program, static_cast<int32_t>(&step - program.steps.data()),
+                                 out->offset + out->bytes);
       });
 }
 // A step that runs before what it reads is made.
