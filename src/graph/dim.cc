@@ -51,6 +51,20 @@ Dim atom(AtomKind kind, const Dim& a, const Dim& b) {
   return DimPolynomial::wrap_atom(std::move(x));
 }
 
+// Which of `a` and `b` holds the other by absorption, as in max(a, min(a, c)) = a and max(a, max(a, c)) = max(a, c);
+// null: neither. `kind` is min or max.
+const Dim* absorbing(AtomKind kind, const Dim& a, const Dim& b) {
+  for (const auto& [whole, part] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    const DimPolynomial p = DimPolynomial::of(*whole);
+    if (p.terms.size() != 1 || p.terms[0].coefficient != 1 || p.terms[0].atoms.size() != 1) continue;
+    const DimAtom& x = p.terms[0].atoms[0];
+    if (x.kind != AtomKind::min && x.kind != AtomKind::max) continue;
+    const DimPolynomial other = DimPolynomial::of(*part);
+    if (compare(*x.a, other) == 0 || compare(*x.b, other) == 0) return x.kind == kind ? whole : part;
+  }
+  return nullptr;
+}
+
 int64_t floor_div_number(int64_t a, int64_t b) {
   const int64_t q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
@@ -267,6 +281,7 @@ Dim min(const Dim& a, const Dim& b) {
   if (a.known_ && b.known_) return Dim(std::min(a.value_, b.value_));
   if (a.is_unknown() || b.is_unknown()) return Dim();
   if (const Dim d = a - b; d.known_) return d.value_ <= 0 ? a : b;
+  if (const Dim* const d = absorbing(AtomKind::min, a, b)) return *d;
   return atom(AtomKind::min, a, b);
 }
 
@@ -274,6 +289,7 @@ Dim max(const Dim& a, const Dim& b) {
   if (a.known_ && b.known_) return Dim(std::max(a.value_, b.value_));
   if (a.is_unknown() || b.is_unknown()) return Dim();
   if (const Dim d = a - b; d.known_) return d.value_ >= 0 ? a : b;
+  if (const Dim* const d = absorbing(AtomKind::max, a, b)) return *d;
   return atom(AtomKind::max, a, b);
 }
 

@@ -76,7 +76,16 @@ class NamesOfOutputs final : public DataNames {
   const GraphNode& node_;
 };
 
-// Runs the rule of one node. `bodies_of` takes the tables of its bodies. `bounded`: dims that data decide have names.
+// Whether all that is known of it is known by number, and nothing is open.
+bool is_number(const InferInput& in) {
+  const auto number = [](const Dim& d) { return d.is_known(); };
+  if (!in.present || in.contents) return true;
+  return in.type && in.type->is_tensor() && in.shape && in.shape->is_known() &&
+         (!in.value || std::ranges::all_of(in.value->ints, number));
+}
+
+// Runs the rule of one node. `bodies_of` takes the tables of its bodies, and the node if it is the first whose answers
+// are no formulas. `bounded`: dims that data decide have names.
 Status infer_outputs_at(const Graph& graph, NodeId id, std::span<const InferInput> in, std::span<InferOutput> out,
                         FactTable& bodies_of, int depth, bool bounded) {
   const GraphNode& n = graph.node(id);
@@ -84,8 +93,10 @@ Status infer_outputs_at(const Graph& graph, NodeId id, std::span<const InferInpu
   for (size_t i = 0; i < n.outputs.size(); ++i) out[i].wanted = n.outputs[i].valid();
   Bodies bodies(n, id.index, bodies_of, depth);
   const NamesOfOutputs names(graph, n);
-  InferCtx ctx(in, out, n.bodies.empty() ? nullptr : &bodies, bounded ? &names : nullptr);
+  InferCtx ctx(in, out, n.bodies.empty() ? nullptr : &bodies, bounded ? &names : nullptr, bodies_of.wants_formulas);
   RETURN_IF_ERROR(n.impl->infer(ctx));
+  if (!ctx.is_by_formula() && !bodies_of.not_by_formula.valid() && !std::ranges::all_of(in, is_number))
+    bodies_of.not_by_formula = id;
   for (size_t i = 0; i < out.size(); ++i)
     for (const Dim& d : out[i].shape.dims)
       if (d.is_known() && d.value() < 0)
@@ -120,6 +131,8 @@ std::string place(const GraphNode& n) {
 
 Status infer_facts_at(const Graph& graph, FactTable& table, int depth) {
   if (depth > kMaxDepth) return invalid(absl::StrCat("bodies are nested deeper than ", kMaxDepth));
+  table.not_by_formula = NodeId();
+  table.filled_by = nullptr;
   for (NodeId id : table.order) {
     if (Status s = infer_one(graph, id, table, depth); !s.ok())
       return with_context(std::move(s), place(graph.node(id)));

@@ -22,7 +22,11 @@ struct ValueFact {
 // One entry a value id. Tables of bodies hang below, one for each (node, body) that was inferred.
 struct FactTable {
   std::vector<ValueFact> values;
-  std::vector<NodeId> order;  // of the graph
+  std::vector<NodeId> order;    // of the graph
+  bool wants_formulas = false;  // see InferCtx
+  // The first node that says of symbols what does not hold as formulas (InferCtx::by_formula()); invalid: none does.
+  NodeId not_by_formula;
+  const void* filled_by = nullptr;  // the SizeFormulas that wrote all but the inputs; null: the rules did
   std::map<std::pair<uint32_t, int>, std::unique_ptr<FactTable>> bodies;
 
   const ValueFact& operator[](ValueId id) const { return values[id.index]; }

@@ -109,6 +109,17 @@ Dim InferCtx::data_dim(int out, int axis, const Dim& most) const {
   return Dim::data(absl::StrCat(names_->name(out), ".", axis), names_->id(out), most);
 }
 
+std::optional<SymShape> InferCtx::broadcast(const SymShape& a, const SymShape& b) const {
+  std::optional<SymShape> r = forethought::broadcast(a, b);
+  if (!wants_formulas_ || !r || !r->has_rank) return r;
+  const auto from_last = [](const SymShape& s, int i) { return i < s.rank() ? s.dims[s.rank() - 1 - i] : Dim(1); };
+  for (int i = 0; i < r->rank(); ++i) {
+    Dim& d = r->dims[r->rank() - 1 - i];
+    if (d.is_unknown()) d = max(from_last(a, i), from_last(b, i));
+  }
+  return r;
+}
+
 void InferCtx::set(int out, DType dtype, SymShape shape) {
   if (out >= outputs()) return;
   out_[out].type = ValueType::tensor(dtype);

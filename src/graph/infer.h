@@ -51,9 +51,10 @@ class DataNames {
 class InferCtx {
  public:
   // `names` is null where the sizes of a run are asked for: data are there then, or a bound is of no use.
+  // `wants_formulas`: answers are for by_formula() alone.
   InferCtx(std::span<const InferInput> in, std::span<InferOutput> out, BodyInference* bodies = nullptr,
-           const DataNames* names = nullptr)
-      : in_(in), out_(out), bodies_(bodies), names_(names) {}
+           const DataNames* names = nullptr, bool wants_formulas = false)
+      : in_(in), out_(out), bodies_(bodies), names_(names), wants_formulas_(wants_formulas) {}
 
   int inputs() const { return static_cast<int>(in_.size()); }
   int outputs() const { return static_cast<int>(out_.size()); }
@@ -88,6 +89,19 @@ class InferCtx {
   void like(int out, int in);               // same type and shape (and value)
   const InferOutput& out(int i) const { return out_[i]; }
 
+  // States that what this call says holds as formulas. Put numbers for the symbols in what is known of the inputs: the
+  // rule, asked anew, would find no error and say what its answers come to, as long as
+  // - what is equal, of dims and followed elements and the constants among them, stays equal, and what is 0 or 1 stays
+  //   so and nothing else becomes it, and
+  // - no formula comes to less than 0 or to 2^31 or more.
+  // A rule that asks more of its numbers, that one divides another say, states this only where formulas prove it, or
+  // where choose() asks for it too.
+  void by_formula() { by_formula_ = true; }
+  bool is_by_formula() const { return by_formula_; }
+  // Numpy's broadcast of dims of inputs, as broadcast() of graph/dim.h has it. Where nobody but formulas asks, two
+  // expressions give the larger one: right for all numbers that broadcast, but for 0 beside 1.
+  std::optional<SymShape> broadcast(const SymShape& a, const SymShape& b) const;
+
   BodyInference* bodies() const { return bodies_; }
 
  private:
@@ -95,6 +109,8 @@ class InferCtx {
   std::span<InferOutput> out_;
   BodyInference* bodies_;
   const DataNames* names_;
+  bool wants_formulas_;
+  bool by_formula_ = false;
   std::vector<std::unique_ptr<SymValue>> decoded_;  // values read from contents, one slot an input, made when asked for
 };
 

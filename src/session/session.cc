@@ -339,6 +339,7 @@ SessionSummary Session::summary() const {
   std::lock_guard lock(mutex_);
   SessionSummary s = figures_;
   s.plans = source_->counts();
+  s.formulas_refused = source_->formulas_refused();
   s.instances = instances_->counts();
   s.copies = executor_->copies().copies();
   s.copied_bytes = executor_->copies().bytes();

@@ -49,6 +49,7 @@ struct SessionSummary {
   int64_t runs = 0;
   int64_t copies = 0, copied_bytes = 0;  // payload that runs moved as it is, from one place to another
   CacheCounts plans;
+  std::string formulas_refused;  // why the shape rules run for each new shape; empty: formulas serve, or one shape came
   InstanceCache::Counts instances;
 
   void describe(const CompiledProgram& program);

@@ -86,10 +86,39 @@ void GraphSource::keep(Key key, std::shared_ptr<const CompiledProgram> program) 
   }
 }
 
+// What formulas say must be what the rules say.
+Status GraphSource::compare_with_rules(const FactTable& filled) const {
+  FactTable inferred = seed_facts(*graph_.view);
+  for (const ValueId v : graph_.view->inputs()) inferred[v] = filled[v];
+  RETURN_IF_ERROR(with_context(infer_facts(*graph_.view, inferred), "formulas gave sizes that the shape rules refuse"));
+  for (uint32_t v = 0; v < filled.values.size(); ++v) {
+    const ValueFact &a = filled.values[v], &b = inferred.values[v];
+    if (!(a.type == b.type) || to_string(a.shape) != to_string(b.shape))
+      return internal(absl::StrCat("value '", graph_.view->value(ValueId{v}).name, "' has by formula the shape ",
+                                   to_string(a.shape), ", by the shape rules ", to_string(b.shape)));
+  }
+  return absl::OkStatus();
+}
+
+Status GraphSource::infer(FactTable& facts, bool* by_formula) {
+  if (inferred_.fetch_add(1, std::memory_order_relaxed) > 0)
+    std::call_once(made_formulas_, [&] {
+      formulas_ = std::make_unique<SizeFormulas>(*graph_.view);
+      has_formulas_.store(true, std::memory_order_release);
+    });
+  SizeFormulas* const formulas = has_formulas_.load(std::memory_order_acquire) ? formulas_.get() : nullptr;
+  *by_formula = formulas && formulas->fill(facts);
+  if (*by_formula) return shared_.validate ? compare_with_rules(facts) : absl::OkStatus();
+  RETURN_IF_ERROR(infer_facts(*graph_.view, facts));
+  if (formulas) formulas->believe(facts);
+  return absl::OkStatus();
+}
+
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, Effort effort,
                                                                           const Bindings& bound) {
   const int64_t start = thread_ns();
-  RETURN_IF_ERROR(infer_facts(*graph_.view, facts));
+  bool by_formula = false;
+  RETURN_IF_ERROR(infer(facts, &by_formula));
   CompileOptions o;
   o.workers = shared_.workers;
   o.effort = !shared_.packed ? Effort::off : shared_.exact && effort == Effort::load ? Effort::exact : effort;
@@ -108,6 +137,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   counts_.planning_ns += took;
   counts_.values += static_cast<int64_t>(p->problem.values.size());
   counts_.inside += p->inside;
+  counts_.by_formula += by_formula;
   return std::shared_ptr<const CompiledProgram>(std::move(p));
 }
 
@@ -353,6 +383,10 @@ StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> i
   }
   r.runnable = r.facts.instance ? r.facts.instance.get() : static_cast<const Runnable*>(prepared.kernel);
   return r;
+}
+
+std::string GraphSource::formulas_refused() const {
+  return has_formulas_.load(std::memory_order_acquire) ? formulas_->refusal() : "";
 }
 
 CacheCounts GraphSource::counts() const {

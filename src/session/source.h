@@ -4,10 +4,13 @@
 #include <atomic>
 #include <list>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
+#include "graph/size_formulas.h"
 #include "session/compile.h"
 
 namespace forethought {
@@ -16,7 +19,8 @@ struct CacheCounts {
   int64_t hits = 0, misses = 0, evicted = 0;
   // Over all plans that were made: the thread's own time, kernels' instances included, and values of the graph.
   int64_t planning_ns = 0, values = 0;
-  int64_t inside = 0;  // of the misses: those whose values lie where the plan for the largest shapes has them
+  int64_t inside = 0;      // of the misses: those whose values lie where the plan for the largest shapes has them
+  int64_t by_formula = 0;  // of the misses: those whose sizes came from formulas, without the shape rules
 };
 
 class GraphSource final : public BodySource, public StepResolver {
@@ -48,6 +52,8 @@ class GraphSource final : public BodySource, public StepResolver {
   StatusOr<ResolvedStep> resolve(int32_t node, std::span<const Arg> inputs, std::span<const Arg> outputs) override;
 
   CacheCounts counts() const;
+  // Why no sizes come from formulas; empty: they do, or there was one set of shapes only.
+  std::string formulas_refused() const;
   const PreparedGraph& graph() const { return graph_; }
 
  private:
@@ -57,6 +63,9 @@ class GraphSource final : public BodySource, public StepResolver {
   };
   using Entry = std::pair<Key, std::shared_ptr<const CompiledProgram>>;
 
+  // Infers in place: by formulas where they serve, else by the shape rules.
+  Status infer(FactTable& facts, bool* by_formula);
+  Status compare_with_rules(const FactTable& filled) const;
   // Infers in place and compiles.
   StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, Effort effort,
                                                                const Bindings& bound = {});
@@ -95,6 +104,10 @@ class GraphSource final : public BodySource, public StepResolver {
   std::list<Entry> order_;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> index_;
   std::unique_ptr<FactTable> spare_facts_;
+  std::atomic<int> inferred_{0};  // sets of shapes so far
+  std::once_flag made_formulas_;
+  std::atomic<bool> has_formulas_{false};
+  std::unique_ptr<SizeFormulas> formulas_;  // from the second set of shapes on: one alone needs none
   CacheCounts counts_;
 };
 

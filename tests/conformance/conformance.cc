@@ -7,13 +7,14 @@
 #include <set>
 
 #include "tools/support/cases.h"
+#include "tools/support/open_dims.h"
 
 namespace forethought {
 namespace {
 
 struct Arguments {
   std::string cases, expected, level = "all", filter, only, kinds;
-  bool write = false, verbose = false, shadow = false;
+  bool write = false, verbose = false, shadow = false, open_dims = false;
   int threads = 1;
 };
 
@@ -51,21 +52,49 @@ SessionOptions session_options(const Arguments& a) {
   return o;
 }
 
+// Sizes by formula against those of the shape rules, for the models of all cases.
+int run_open(const Arguments& a, const std::vector<TestCase>& cases) {
+  int passed = 0, failed = 0, skipped = 0;
+  OpenDimsCount all;
+  for (const TestCase& c : cases) {
+    OpenDimsCount count;
+    const Status s = check_open_dims(c, session_options(a), &count);
+    (!s.ok() ? failed : count.plans > 0 ? passed : skipped) += 1;
+    if (!s.ok()) std::printf("FAIL  %s: %s\n", c.name.c_str(), std::string(s.message()).c_str());
+    if (a.verbose && count.sessions > 0 && count.by_formula == 0) std::printf("rules  %s\n", c.name.c_str());
+    all.sessions += count.sessions;
+    all.plans += count.plans;
+    all.by_formula += count.by_formula;
+    std::fflush(stdout);
+  }
+  std::printf("%ld sessions with open dims, %ld plans, %ld with sizes by formula\n", all.sessions, all.plans,
+              all.by_formula);
+  if (all.by_formula < all.plans / 4 && a.filter.empty()) {
+    std::printf("FAIL  formulas serve fewer than a quarter of the plans\n");
+    ++failed;
+  }
+  std::printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+  return failed ? 1 : 0;
+}
+
 int run(const Arguments& a) {
-  auto cases = find_cases(a.cases);
-  if (!cases.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(cases.status().message()).c_str());
+  auto found_cases = find_cases(a.cases);
+  if (!found_cases.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(found_cases.status().message()).c_str());
     return 2;
   }
   const std::map<std::string, std::string> states = read_states(a.expected);
   const std::set<std::string> only = a.only.empty() ? std::set<std::string>() : read_names(a.only);
+  std::vector<TestCase> cases;
+  for (TestCase& c : *found_cases)
+    if ((a.filter.empty() || c.name.find(a.filter) != std::string::npos) && (only.empty() || only.contains(c.name)) &&
+        (a.kinds.empty() || of_kind(c.name, a.kinds)))
+      cases.push_back(std::move(c));
+  if (a.open_dims) return run_open(a, cases);
   const SessionOptions options = session_options(a);
   int passed = 0, failed = 0, skipped = 0;
   std::map<std::string, std::string> found;
-  for (const TestCase& c : *cases) {
-    if (!a.filter.empty() && c.name.find(a.filter) == std::string::npos) continue;
-    if (!only.empty() && !only.contains(c.name)) continue;
-    if (!a.kinds.empty() && !of_kind(c.name, a.kinds)) continue;
+  for (const TestCase& c : cases) {
     const Status s = run_case_files(c, options, nullptr, a.shadow);
     const auto state = states.find(c.name);
     const bool expect_pass = state == states.end() || state->second == "pass";
@@ -114,6 +143,7 @@ int main(int argc, char** argv) {
   app.add_option("--only", a.only, "only the cases that this file names, one a line");
   app.add_option("--threads", a.threads, "threads of each session");
   app.add_flag("--shadow", a.shadow, "watch all runs with a shadow (src/exec/shadow.h)");
+  app.add_flag("--open-dims", a.open_dims, "plan for other sizes of the float inputs, and compare formulas with rules");
   app.add_flag("--write", a.write, "write the states found to the file of expected states");
   app.add_flag("--verbose", a.verbose, "print why open cases fail");
   CLI11_PARSE(app, argc, argv);

@@ -99,13 +99,13 @@ def conformance_suites(scope: Scope) -> list[Suite]:
             args += ["--filter", scope.filter] if narrowed else []
             found.append(program(scope, name, scope.build / "tests" / "conformance", args, "summary",
                                  may_be_empty=narrowed, env={"FORETHOUGHT_ISA": tier}))
-        # Watched by the shadow; the large models would take minutes.
-        name = f"conformance {level} in the shadow"
-        narrowed = not scope.wants(name)
-        args = [str(scope.root / "build" / "cases"), "--expected", str(source / "expected.txt"), "--level", level, "--shadow",
-                "--kinds", "node,pytorch-converted,pytorch-operator,simple"]
-        args += ["--filter", scope.filter] if narrowed else []
-        found.append(program(scope, name, scope.build / "tests" / "conformance", args, "summary", may_be_empty=narrowed))
+        # Watched by the shadow, and planned for other sizes; the large models would take minutes.
+        for name, flag in ((f"conformance {level} in the shadow", "--shadow"), (f"conformance {level} of open dims", "--open-dims")):
+            narrowed = not scope.wants(name)
+            args = [str(scope.root / "build" / "cases"), "--expected", str(source / "expected.txt"), "--level", level, flag,
+                    "--kinds", "node,pytorch-converted,pytorch-operator,simple"]
+            args += ["--filter", scope.filter] if narrowed else []
+            found.append(program(scope, name, scope.build / "tests" / "conformance", args, "summary", may_be_empty=narrowed))
     return found
 
 

@@ -101,11 +101,10 @@ int64_t calls_of_repeat(Session& session, int64_t length) {
   return c.allocations + c.maps;
 }
 
-int run(const std::string& model, const char* lengths_file, int threads, int64_t bound) {
+int run(const std::string& model, const char* lengths_file, int threads) {
   SessionOptions options;
   options.intra_op_threads = threads;
   auto session = must(Session::load(model, options));
-  (void)bound;
   const std::vector<int64_t> lengths = read_lengths(lengths_file);
   std::vector<Value> outputs(session->outputs().size());
   Looked l;
@@ -128,7 +127,8 @@ int run(const std::string& model, const char* lengths_file, int threads, int64_t
       {"planning ms per 1000 values", quantiles(l.planning_ms_per_1000)},
       {"instances ms", quantiles(l.making_ms)},
       {"first run ms", quantiles(l.first_ms)},
-      {"plans", {{"hits", s.plans.hits}, {"misses", s.plans.misses}, {"evicted", s.plans.evicted}}},
+      {"plans", {{"hits", s.plans.hits}, {"misses", s.plans.misses}, {"evicted", s.plans.evicted}, {"sized by formula", s.plans.by_formula}}},
+      {"formulas refused", s.formulas_refused},
       {"instances",
        {{"kept", s.instances.size},
         {"bytes", s.instances.bytes},
@@ -145,5 +145,5 @@ int run(const std::string& model, const char* lengths_file, int threads, int64_t
 
 int main(int argc, char** argv) {
   if (argc != 4) return fmt::print(stderr, "figure_shapes MODEL LENGTHS THREADS\n"), 2;
-  return forethought::run(argv[1], argv[2], std::atoi(argv[3]), 0);
+  return forethought::run(argv[1], argv[2], std::atoi(argv[3]));
 }

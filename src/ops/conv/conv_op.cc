@@ -62,6 +62,8 @@ Status ConvBase::infer(InferCtx& c) const {
   ASSIGN_OR_RETURN(out, output_dims(in, kernel, false));
   y.dims.insert(y.dims.end(), out.begin(), out.end());
   c.set(0, c.dtype(0), std::move(y));
+  // Attributes are compared with the weights, and groups multiply channels. Whether the kernel fits choose() asks too.
+  if (w.is_known() && (group == 1 || (x.has_rank && x.dims[1].is_known()))) c.by_formula();
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@ struct Copy {
 
   Status infer(InferCtx& c) const {
     c.like(0, 0);
+    c.by_formula();
     return absl::OkStatus();
   }
   bool accepts(LayoutQuery& q) const {

@@ -42,6 +42,7 @@ struct GemmBase {
                                     to_string(n), "]"));
     }
     c.set(0, c.dtype(0), SymShape({m, n}));
+    c.by_formula();
     return absl::OkStatus();
   }
 

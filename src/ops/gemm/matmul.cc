@@ -29,11 +29,12 @@ Status infer_matmul(InferCtx& c) {
   batch_a.has_rank = batch_b.has_rank = true;
   for (int d = 0; d + 2 < a.rank(); ++d) batch_a.dims.push_back(a.dims[d]);
   for (int d = 0; d + 2 < b.rank(); ++d) batch_b.dims.push_back(b.dims[d]);
-  auto y = broadcast(batch_a, batch_b);
+  auto y = c.broadcast(batch_a, batch_b);
   if (!y) return invalid(absl::StrCat("the batches of A ", to_string(a), " and B ", to_string(b), " do not broadcast"));
   if (!row) y->dims.push_back(a.dims[a.rank() - 2]);
   if (!column) y->dims.push_back(b.dims.back());
   c.set(0, c.dtype(0), std::move(*y));
+  c.by_formula();
   return absl::OkStatus();
 }
 

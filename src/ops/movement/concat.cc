@@ -53,6 +53,7 @@ Status Concat::infer(InferCtx& c) const {
   }
   if (out.has_rank) out.dims[at] = sum;
   follow(c);
+  c.by_formula();
   return movement::set_moved(c, 0, std::move(out));
 }
 

@@ -47,6 +47,7 @@ Status ConstantOfShape::infer(InferCtx& c) const {
       if (d.is_known() && d.value() < 0) return invalid(absl::StrCat("the shape to make has a ", d.value()));
       out.dims.push_back(d);
     }
+    c.by_formula();
   } else if (const auto n = movement::length_of(c, 0); n && *n <= static_cast<int64_t>(kMaxPropagated)) {
     out = SymShape(true, absl::InlinedVector<Dim, 6>(static_cast<size_t>(*n)));
   }

@@ -33,7 +33,7 @@ Status Expand::infer(InferCtx& c) const {
   } else if (const auto n = movement::length_of(c, 1); n && *n <= static_cast<int64_t>(kMaxPropagated)) {
     wanted = SymShape(true, absl::InlinedVector<Dim, 6>(static_cast<size_t>(*n)));
   }
-  const auto out = broadcast(c.shape(0), wanted);
+  const auto out = c.broadcast(c.shape(0), wanted);
   if (!out) return invalid(absl::StrCat("cannot expand ", to_string(c.shape(0)), " to ", to_string(wanted)));
   const SymValue* v = c.value(0);
   if (const auto n = out->elements().known();
@@ -46,6 +46,7 @@ Status Expand::infer(InferCtx& c) const {
       r.ints.assign(static_cast<size_t>(*n), v->ints[0]);
     c.set_value(0, std::move(r));
   }
+  c.by_formula();
   return movement::set_moved(c, 0, *out);
 }
 

@@ -25,6 +25,7 @@ struct Flatten {
         side = side * in.dims[d];
       }
     }
+    c.by_formula();
     return movement::set_moved(c, 0, std::move(out));
   }
   StatusOr<movement::Moves> moves(const movement::View& v) const { return movement::Moves{movement::whole(v, 0, 0)}; }

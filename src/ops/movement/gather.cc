@@ -56,6 +56,7 @@ Status Gather::infer(InferCtx& c) const {
       if (inside) c.set_value(0, std::move(r));
     }
   }
+  c.by_formula();
   return movement::set_moved(c, 0, std::move(out));
 }
 

@@ -11,6 +11,7 @@ struct Identity {
 
   Status infer(InferCtx& c) const {
     c.like(0, 0);
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {

@@ -89,6 +89,7 @@ Status Pad::infer(InferCtx& c) const {
       return invalid(absl::StrCat("pads ", to_string(pads->ints[i]), " and ", to_string(pads->ints[where.size() + i]),
                                   " crop more than axis ", where[i], " has (", to_string(before), ")"));
   }
+  c.by_formula();  // choose() asks whether mirrored pads fit
   return movement::set_moved(c, 0, std::move(out));
 }
 

@@ -43,6 +43,7 @@ struct Reorder {
   }
   Status infer(InferCtx& c) const {
     c.like(0, 0);
+    c.by_formula();
     return absl::OkStatus();
   }
   bool accepts(LayoutQuery& q) const {

@@ -20,11 +20,12 @@ struct Reshape {
   Status run(RunCtx& ctx) const { return movement::move_now(*this, ctx); }
 
  private:
-  StatusOr<SymShape> target(const SymShape& in, const SymValue& wanted) const;
+  // `proved`: that there are as many elements as before follows from the formulas of the dims.
+  StatusOr<SymShape> target(const SymShape& in, const SymValue& wanted, bool* proved) const;
 };
 DEFINE_OP(Reshape)
 
-StatusOr<SymShape> Reshape::target(const SymShape& in, const SymValue& wanted) const {
+StatusOr<SymShape> Reshape::target(const SymShape& in, const SymValue& wanted, bool* proved) const {
   SymShape out(true, {});
   int minus_one = -1, open = -1;  // the dim given as -1; the last dim of which nothing is known
   int unknown = 0;                // how many there are of both
@@ -58,10 +59,15 @@ StatusOr<SymShape> Reshape::target(const SymShape& in, const SymValue& wanted) c
       return invalid(absl::StrCat("cannot reshape ", to_string(in), ": its ", total.value(),
                                   " elements are no multiple of ", to_string(product)));
     // A dim that the contents give is theirs to say, even where only one number would do: a wrong one is an error.
-    if (open == minus_one) out.dims[open] = left;
+    if (open == minus_one) {
+      out.dims[open] = left;
+      *proved = (left * product).same(total);
+    }
   } else if (unknown == 0 && total.is_known() && out.is_known() && !(product == total.value())) {
     return invalid(
         absl::StrCat("cannot reshape ", to_string(in), " to ", to_string(out), ": the numbers of elements differ"));
+  } else {
+    *proved = unknown == 0 && product.same(total);
   }
   return out;
 }
@@ -73,7 +79,9 @@ Status Reshape::infer(InferCtx& c) const {
     return invalid(absl::StrCat("the shape input is ", to_string(spec), "; it must have one dim"));
   SymShape out;
   if (const SymValue* wanted = c.value(1); wanted && !wanted->is_float) {
-    ASSIGN_OR_RETURN(out, target(c.shape(0), *wanted));
+    bool proved = false;
+    ASSIGN_OR_RETURN(out, target(c.shape(0), *wanted, &proved));
+    if (proved) c.by_formula();
   } else if (const auto rank = movement::length_of(c, 1); rank && *rank <= static_cast<int64_t>(kMaxPropagated)) {
     out = SymShape(true, absl::InlinedVector<Dim, 6>(static_cast<size_t>(*rank)));
     if (*rank == 0) out.dims.clear();

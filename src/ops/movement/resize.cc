@@ -149,6 +149,7 @@ Status Resize::infer(InferCtx& c) const {
   } else {
     RETURN_IF_ERROR(infer_sized(c, where, &out));
   }
+  if (decided && (scales || policy_ == stretch)) c.by_formula();
   return movement::set_moved(c, 0, std::move(out));
 }
 

@@ -24,6 +24,7 @@ struct Shape {
     for (int64_t d = first; d < last; ++d) v.ints.push_back(in.dims[d]);
     c.set(0, DType::kInt64, SymShape(true, {Dim(last - first)}));
     c.set_value(0, std::move(v));
+    c.by_formula();
     return absl::OkStatus();
   }
   bool accepts(LayoutQuery& q) const {  // dims are logical in every layout

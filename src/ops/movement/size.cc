@@ -12,6 +12,7 @@ struct Size {
     c.set(0, DType::kInt64, SymShape::scalar());
     const Dim n = c.shape(0).elements();
     if (!n.is_unknown()) c.set_value(0, SymValue{.ints = {n}});
+    c.by_formula();
     return absl::OkStatus();
   }
   bool accepts(LayoutQuery& q) const {

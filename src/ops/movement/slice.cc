@@ -176,6 +176,7 @@ Status Slice::infer(InferCtx& c) const {
     }
     c.set_value(0, std::move(r));
   }
+  c.by_formula();
   return movement::set_moved(c, 0, std::move(out));
 }
 

@@ -80,6 +80,9 @@ Status Split::infer(InferCtx& c) const {
   }
   ASSIGN_OR_RETURN(const int at, c.axis(axis, in.rank()));
   ASSIGN_OR_RETURN(const auto size, sizes(c, at, in.dims[at]));
+  Dim all = 0;
+  for (const Dim& d : size) all = all + d;
+  if (all.same(in.dims[at])) c.by_formula();
   const SymValue* v = in.rank() == 1 ? c.value(0) : nullptr;
   Dim offset = 0;
   for (int i = 0; i < c.outputs(); ++i) {

@@ -44,6 +44,7 @@ Status Squeeze::infer(InferCtx& c) const {
         return invalid(absl::StrCat("axis ", d, " of ", to_string(in), " is to be squeezed, but its extent is not 1"));
       }
     }
+    c.by_formula();
   } else if (const auto n = movement::length_of(c, 1); n && *n <= in.rank()) {
     // All axes go, whichever order they come in: a result that is known, so nothing looks at it again.
     for (int d = 0; *n == in.rank() && d < in.rank(); ++d)

@@ -41,6 +41,7 @@ Status Tile::infer(InferCtx& c) const {
         return invalid(absl::StrCat("axis ", d, " of ", in.dims[d].value(), " elements, repeated ", r->ints[d].value(),
                                     " times, has more than can be counted"));
     }
+    c.by_formula();
     const SymValue* v = c.value(0);
     const auto total = out.elements().known();
     if (v && in.rank() == 1 && v->size() > 0 && total && *total <= static_cast<int64_t>(kMaxPropagated)) {

@@ -48,6 +48,7 @@ Status Transpose::infer(InferCtx& c) const {
     out.has_rank = true;
     for (int64_t d : order(in.dims.size())) out.dims.push_back(in.dims[d]);
     if (in.rank() < 2) movement::keep_value(c);
+    c.by_formula();
   } else if (perm) {
     out = SymShape(true, absl::InlinedVector<Dim, 6>(perm->size()));
   }

@@ -30,6 +30,7 @@ Status Unsqueeze::infer(InferCtx& c) const {
     for (int a : axes) fresh[a] = true;
     out.has_rank = true;
     for (int d = 0, from = 0; d < rank; ++d) out.dims.push_back(fresh[d] ? Dim(1) : in.dims[from++]);
+    c.by_formula();
   } else if (const auto n = movement::length_of(c, 1); n && *n <= static_cast<int64_t>(kMaxPropagated)) {
     out = SymShape(true, absl::InlinedVector<Dim, 6>(static_cast<size_t>(in.rank() + *n)));
   }

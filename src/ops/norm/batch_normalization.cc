@@ -51,6 +51,7 @@ struct BatchNormalization {
     SymShape stats(true, {channels});
     c.set(1, c.dtype(3), stats);
     c.set(2, c.dtype(3), stats);
+    c.by_formula();
     return absl::OkStatus();
   }
 

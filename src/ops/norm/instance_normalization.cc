@@ -29,6 +29,7 @@ struct InstanceNormalization {
             absl::StrCat("input ", i, " has ", s.dims[0].value(), " elements for ", x.dims[1].value(), " channels"));
     }
     c.set(0, c.dtype(0), x);
+    c.by_formula();
     return absl::OkStatus();
   }
 

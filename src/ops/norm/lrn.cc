@@ -27,6 +27,7 @@ struct LRN {
     if (x.has_rank && x.rank() < 2)
       return invalid(absl::StrCat("input 0 has rank ", x.rank(), "; it needs N and C axes"));
     c.set(0, c.dtype(0), x);
+    c.by_formula();
     return absl::OkStatus();
   }
 

@@ -11,6 +11,7 @@ Status infer_binary(InferCtx& c, const ElementRule& rule) {
   const DType dtype = c.dtype(0);
   c.set(0, dtype, std::move(shape));
   propagate(c, 2, dtype, rule);
+  c.by_formula();
   return absl::OkStatus();
 }
 
@@ -61,6 +62,7 @@ struct PRelu : BroadcastLayouts {
       return invalid(absl::StrCat("input 1 (slope) of shape ", to_string(c.shape(1)),
                                   " does not broadcast to input 0 of shape ", to_string(c.shape(0))));
     c.set(0, c.dtype(0), c.shape(0));
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {
@@ -79,6 +81,7 @@ struct Pow : BroadcastLayouts {
   Status infer(InferCtx& c) const {
     ASSIGN_OR_RETURN(SymShape shape, broadcast_shapes(c, 2));
     c.set(0, c.dtype(0), std::move(shape));
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {

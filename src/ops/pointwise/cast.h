@@ -26,6 +26,7 @@ struct Cast {
   Status infer(InferCtx& c) const {
     c.set(0, to, c.shape(0));
     propagate_cast(c, to);
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {

@@ -16,6 +16,7 @@ struct CastLike {
     if (to == DType::kUndefined) return absl::OkStatus();
     c.set(0, to, c.shape(0));
     propagate_cast(c, to);
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {

@@ -47,6 +47,7 @@ struct Clip {
                                     "; a bound is one number"));
     }
     c.set(0, c.dtype(0), c.shape(0));
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {

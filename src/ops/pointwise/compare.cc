@@ -11,6 +11,7 @@ Status infer_bool(InferCtx& c, Dim (*rule)(const Dim& a, const Dim& b)) {
   c.set(0, DType::kBool, std::move(shape));
   // Followed elements are signed, so they do not tell which of two large unsigned ones is larger.
   if (c.dtype(0) != DType::kUint64) propagate(c, 2, DType::kBool, {rule, nullptr});
+  c.by_formula();
   return absl::OkStatus();
 }
 

@@ -55,6 +55,7 @@ struct Dropout {
     }
     c.set(0, c.dtype(0), c.shape(0));
     c.set(1, DType::kBool, c.shape(0));
+    c.by_formula();
     return absl::OkStatus();
   }
   bool accepts(LayoutQuery& q) const {

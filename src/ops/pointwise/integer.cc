@@ -14,6 +14,7 @@ Status infer_alike(InferCtx& c, const ElementRule& rule) {
   c.set(0, dtype, std::move(shape));
   // Followed elements are signed; large unsigned ones have other remainders.
   if (rule.ints && dtype != DType::kUint64) propagate(c, 2, dtype, rule);
+  c.by_formula();
   return absl::OkStatus();
 }
 
@@ -46,6 +47,7 @@ struct BitwiseNot {
   static constexpr Traits traits{.in = {kInts}, .may_overwrite = 1, .elementwise = true};
   Status infer(InferCtx& c) const {
     c.set(0, c.dtype(0), c.shape(0));
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {

@@ -250,7 +250,7 @@ void clear_channel_padding(const Arg& out) {
 StatusOr<SymShape> broadcast_shapes(const InferCtx& c, int inputs) {
   SymShape shape = c.shape(0);
   for (int i = 1; i < inputs; ++i) {
-    auto next = broadcast(shape, c.shape(i));
+    auto next = c.broadcast(shape, c.shape(i));
     if (!next) {
       return invalid(absl::StrCat("input ", i, " of shape ", to_string(c.shape(i)), " does not broadcast with ",
                                   to_string(shape), "; dims must be equal or 1, counted from the last"));

@@ -67,6 +67,7 @@ struct Unary {
 
   Status infer(InferCtx& c) const {
     c.set(0, c.dtype(0), c.shape(0));
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {

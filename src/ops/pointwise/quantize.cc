@@ -204,6 +204,7 @@ struct QuantizeLinear {
     }
     RETURN_IF_ERROR(check_scales(c, axis, block_size));
     c.set(0, out == DType::kUndefined ? DType::kUint8 : out, c.shape(0));
+    if (block_size == 0) c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {
@@ -244,6 +245,7 @@ struct DequantizeLinear {
                                   forethought::name(c.dtype(0))));
     RETURN_IF_ERROR(check_scales(c, axis, block_size));
     c.set(0, out == DType::kUndefined ? c.dtype(1) : out, c.shape(0));
+    if (block_size == 0) c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {

@@ -33,6 +33,7 @@ struct Equal : BroadcastLayouts {
     ASSIGN_OR_RETURN(SymShape shape, broadcast_shapes(c, 2));
     c.set(0, DType::kBool, std::move(shape));
     propagate(c, 2, DType::kBool, {&equal_dims, nullptr});
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {
@@ -64,6 +65,7 @@ struct Where : BroadcastLayouts {
     ASSIGN_OR_RETURN(SymShape shape, broadcast_shapes(c, 3));
     c.set(0, c.dtype(1), std::move(shape));
     propagate_where(c);
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {
@@ -96,6 +98,7 @@ struct Not {
   Status infer(InferCtx& c) const {
     c.set(0, DType::kBool, c.shape(0));
     propagate(c, 1, DType::kBool, {&inverted, nullptr});
+    c.by_formula();
     return absl::OkStatus();
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {

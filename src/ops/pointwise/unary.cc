@@ -20,6 +20,7 @@ namespace forethought {
     Status infer(InferCtx& c) const {                     \
       c.set(0, c.dtype(0), c.shape(0));                   \
       propagate(c, 1, c.dtype(0), __VA_ARGS__);           \
+      c.by_formula();                                     \
       return absl::OkStatus();                            \
     }                                                     \
   };                                                      \

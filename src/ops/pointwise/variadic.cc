@@ -25,6 +25,7 @@ Status infer_variadic(InferCtx& c, const ElementRule& rule) {
   const DType dtype = c.dtype(0);
   c.set(0, dtype, std::move(shape));
   if (rule.ints != nullptr) propagate(c, c.inputs(), dtype, rule);
+  c.by_formula();
   return absl::OkStatus();
 }
 

@@ -17,6 +17,7 @@ Status infer_global(InferCtx& c) {
   SymShape y = x;
   for (int d = 2; d < y.rank(); ++d) y.dims[d] = Dim(1);
   c.set(0, c.dtype(0), std::move(y));
+  c.by_formula();
   return absl::OkStatus();
 }
 

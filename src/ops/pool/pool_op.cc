@@ -29,6 +29,7 @@ Status PoolBase::infer_output(InferCtx& c, int out, DType dtype) const {
   y.dims.push_back(x.has_rank ? x.dims[1] : Dim());
   y.dims.insert(y.dims.end(), spatial.begin(), spatial.end());
   c.set(out, dtype, std::move(y));
+  if (!ceil_mode) c.by_formula();  // a kernel that does not fit leaves no position
   return absl::OkStatus();
 }
 

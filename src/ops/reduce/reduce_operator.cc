@@ -88,6 +88,7 @@ Status ReduceOperator::infer_reduce(InferCtx& c, ReduceKind kind) const {
   }
   c.set(0, dtype, std::move(out));
   follow_value(c, kind, std::all_of(mask, mask + rank, [](bool m) { return m; }));
+  c.by_formula();
   return absl::OkStatus();
 }
 

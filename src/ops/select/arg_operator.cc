@@ -22,6 +22,7 @@ Status ArgOperator::infer(InferCtx& c) const {
     }
   }
   c.set(0, DType::kInt64, std::move(out));
+  c.by_formula();
   return absl::OkStatus();
 }
 

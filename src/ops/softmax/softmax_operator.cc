@@ -9,6 +9,7 @@ Status SoftmaxOperator::infer(InferCtx& c) const {
   const SymShape& in = c.shape(0);
   if (in.has_rank) RETURN_IF_ERROR(c.axis(axis, in.rank()).status());
   c.set(0, c.dtype(0), in);
+  c.by_formula();
   return absl::OkStatus();
 }
 

@@ -1,0 +1,80 @@
+#include "tools/support/open_dims.h"
+
+#include <map>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "graph/graph.h"
+#include "onnx/import/import.h"
+
+namespace forethought {
+namespace {
+
+struct OpenDim {
+  size_t input;
+  int axis;
+  int symbol;
+};
+
+// `shared`: equal numbers get one symbol.
+std::vector<OpenDim> open_dims(Graph& graph, bool shared, std::vector<int64_t>* sizes) {
+  std::vector<OpenDim> open;
+  std::map<int64_t, int> symbol_of;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    GraphValue& v = graph.value(graph.inputs()[i]);
+    if (!v.type.is_tensor() || !is_floating(v.type.dtype()) || !v.shape.is_known()) continue;
+    for (int axis = 0; axis < v.shape.rank(); ++axis) {
+      const int64_t n = v.shape.dims[axis].value();
+      int symbol = static_cast<int>(sizes->size());
+      if (shared) symbol = symbol_of.try_emplace(n, symbol).first->second;
+      if (symbol == static_cast<int>(sizes->size())) sizes->push_back(n);
+      v.shape.dims[axis] = Dim::symbol(absl::StrCat("d", symbol));
+      open.push_back({i, axis, symbol});
+    }
+  }
+  return open;
+}
+
+// Somewhat other sizes, or all of them some times as large.
+std::vector<int64_t> varied(const std::vector<int64_t>& sizes, int round, std::mt19937& random) {
+  static constexpr int64_t kSteps[] = {0, 0, 1, 2, 3, -1, 5, 17};
+  std::vector<int64_t> r = sizes;
+  if (round == 0) return r;
+  const int64_t times = 2 + static_cast<int64_t>(random() % 2);
+  for (int64_t& n : r) n = round % 5 == 4 ? n * times : std::max<int64_t>(0, n + kSteps[random() % std::size(kSteps)]);
+  return r;
+}
+
+}  // namespace
+
+Status check_open_dims(const TestCase& test, SessionOptions options, OpenDimsCount* count) {
+  constexpr int kRounds = 14;
+  options.validate_plans = true;
+  std::mt19937 random(1);
+  for (const bool shared : {false, true}) {
+    auto graph = load_model(test.model);
+    if (!graph.ok()) return absl::OkStatus();
+    std::vector<int64_t> sizes;
+    const std::vector<OpenDim> open = open_dims(**graph, shared, &sizes);
+    if (open.empty()) return absl::OkStatus();
+    const auto session = Session::from_graph(*std::move(graph), options);
+    if (!session.ok()) continue;
+    ++count->sessions;
+    std::vector<Dims> dims;
+    for (const NodeArg& a : (*session)->inputs()) {
+      const auto numbers = a.shape.numbers();
+      dims.push_back(numbers ? *numbers : Dims(static_cast<size_t>(a.shape.rank())));
+    }
+    for (int round = 0; round < kRounds; ++round) {
+      const std::vector<int64_t> now = varied(sizes, round, random);
+      for (const OpenDim& d : open) dims[d.input][d.axis] = now[d.symbol];
+      const auto plan = (*session)->plan_for(dims);
+      count->plans += plan.ok();
+      if (absl::IsInternal(plan.status())) return plan.status();
+    }
+    count->by_formula += (*session)->summary().plans.by_formula;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace forethought
