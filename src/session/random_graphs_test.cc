@@ -306,8 +306,7 @@ bool stray_write(Program& p, Random& rng) {
         const ProgramValue* out = first(program, step.outputs);
         return step.outputs.size() == 1 && out && out->base == Base::slab && out->bytes > 0 && step.bodies.empty() &&
                step.scratch_shared + step.scratch_per_worker == 0 &&
-               !others_may_write(program, static_cast<int32_t>(&step - program.steps.data()),
-                                 out->offset + out->bytes);
+               !others_may_write(program, static_cast<int32_t>(&step - program.steps.data()), out->offset + out->bytes);
       });
 }
 // A step that runs before what it reads is made.
