@@ -79,6 +79,7 @@ class ShadowSink::Graph {
     kept_.resize(p_.values.size());
     phase_.assign(p_.steps.size(), Phase::waiting);
     spans_.resize(p_.steps.size());
+    own_.resize(p_.steps.size());
     for (size_t s = 0; s < p_.steps.size(); ++s) {
       for (const int32_t v : p_.steps[s].inputs)
         if (v >= 0) readers_[v].push_back(static_cast<int32_t>(s));
@@ -111,6 +112,7 @@ class ShadowSink::Graph {
       }
     }
     phase_[event.step] = Phase::running;
+    check_own(event);
     spans_[event.step] = written_by(event);
   }
 
@@ -149,9 +151,8 @@ class ShadowSink::Graph {
     if (phase_[s] == Phase::over) return;
     for (const int32_t v : p_.steps[s].outputs) {
       if (v < 0 || !in_host_slab(p_.values[v]) || !p_.values[v].known) continue;
-      const std::byte* const at = slab_ + p_.values[v].offset;
-      take_over(s, {at, at + p_.values[v].bytes}, {});
-      keep(v, {at, at + p_.values[v].bytes});
+      take_over(s, place(v), {});
+      keep(v, place(v));
     }
     finish(s);
   }
@@ -196,17 +197,49 @@ class ShadowSink::Graph {
 
   // The bytes of the slab that a step of the host may write: its outputs, its scratch, its bodies.
   std::vector<Span> written_by(const StepEvent& event) const {
+    std::vector<Span> all = own(event);
+    for (const int32_t v : p_.steps[event.step].outputs)
+      if (v >= 0 && in_host_slab(p_.values[v])) all.push_back(place(v));
+    return all;
+  }
+  // Those among them that are no values: its scratch and its bodies.
+  std::vector<Span> own(const StepEvent& event) const {
     const ProgramStep& step = p_.steps[event.step];
     std::vector<Span> all;
     const auto add = [&](int64_t offset, int64_t bytes) { all.push_back({slab_ + offset, slab_ + offset + bytes}); };
-    for (const int32_t v : step.outputs)
-      if (v >= 0 && in_host_slab(p_.values[v])) add(p_.values[v].offset, p_.values[v].bytes);
     const auto workers = static_cast<size_t>(event.ctx->host->workers());
     if (event.ctx->scratch_data)
       add(step.scratch_offset, static_cast<int64_t>(step.scratch_shared + workers * step.scratch_per_worker));
     for (size_t b = 0; b < step.body_slab_offset.size(); ++b)
       if (step.body_slab_offset[b] >= 0) add(step.body_slab_offset[b], step.body_slab_bytes[b]);
     return all;
+  }
+  Span place(int32_t v) const {  // of a value of the host's slab
+    const std::byte* const at = slab_ + p_.values[v].offset;
+    return {at, at + p_.values[v].bytes};
+  }
+  // Bytes that are no value leave nothing to find spoilt. So what they may not meet is looked for before the step runs:
+  // the values and the like of all steps that may run at the same time, whether they have run yet or not, and its own.
+  void check_own(const StepEvent& event) {
+    own_[event.step] = own(event);
+    const std::vector<Span>& mine = own_[event.step];
+    const auto on_mine = [&](const Span& s) {
+      return s.begin != s.end && std::ranges::any_of(mine, [&](const Span& m) { return m.meets(s); });
+    };
+    if (mine.empty()) return;
+    for (int32_t other = 0; other < static_cast<int32_t>(p_.steps.size()); ++other) {
+      if (other != event.step && (order_.before(other, event.step) || order_.before(event.step, other))) continue;
+      const ProgramStep& step = p_.steps[other];
+      for (const auto* list : {&step.inputs, &step.outputs}) {
+        for (const int32_t v : *list) {
+          if (v >= 0 && in_host_slab(p_.values[v]) && on_mine(place(v)))
+            fault("step {} has scratch or a body where step {} has '{}'", p_.steps[event.step].name, step.name,
+                  name(v));
+        }
+      }
+      if (other != event.step && std::ranges::any_of(own_[other], on_mine))
+        fault("steps {} and {} have scratch or a body in the same place", p_.steps[event.step].name, step.name);
+    }
   }
 
   // What steps write now, or may write now as far as the host can tell.
@@ -217,9 +250,7 @@ class ShadowSink::Graph {
     for (const int32_t d : device_steps_) {
       if (phase_[d] == Phase::over || !may_run(d)) continue;
       for (const int32_t v : p_.steps[d].outputs) {
-        if (v < 0 || !in_host_slab(p_.values[v])) continue;
-        const std::byte* const at = slab_ + p_.values[v].offset;
-        all.push_back({at, at + p_.values[v].bytes});
+        if (v >= 0 && in_host_slab(p_.values[v])) all.push_back(place(v));
       }
     }
     return all;
@@ -344,6 +375,7 @@ class ShadowSink::Graph {
   std::vector<Kept> kept_;                // by value
   std::vector<Phase> phase_;              // by step
   std::vector<std::vector<Span>> spans_;  // by step that runs
+  std::vector<std::vector<Span>> own_;    // by step that has begun
   std::vector<std::byte> image_;          // of the slab; stale where steps write
 };
 

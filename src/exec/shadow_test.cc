@@ -154,6 +154,46 @@ TEST(Shadow, NoticesWaitsThatAreMissing) {
               testing::Contains("step c writes over 'a' and is not surely behind step b, which reads it"));
 }
 
+// Whichever of the two lanes comes first: the scratch is gone without a trace where the value comes later.
+TEST(Shadow, NoticesScratchWhereAnotherLaneHasAValue) {
+  for (const bool waits : {false, true}) {
+    for (const int64_t at : {int64_t{0}, int64_t{128}}) {
+      ProgramBuilder p;
+      const int32_t x = p.input("x", DType::kFloat, {kElements});
+      const int32_t a = p.slab(0, DType::kFloat, {kElements}), b = p.slab(64, DType::kFloat, {kElements});
+      p.value(a).name = "a";
+      p.step("a", {x, x}, {a}, add_f32).signals = {0};
+      ProgramStep& other = p.step("b", {x, x}, {b}, [](RunCtx& c) {
+        std::fill_n(static_cast<std::byte*>(c.scratch_data), c.scratch_shared, std::byte{1});
+        return add_f32(c);
+      });
+      other.lane = 1;
+      other.scratch_offset = at;
+      other.scratch_shared = 64;
+      other.signals = {1};
+      if (waits) other.waits = {0};
+      ProgramStep& last = p.step("y", {b, x}, {p.output("y", DType::kFloat, {kElements})}, add_f32);
+      last.waits = {1};
+      p.reserve_slab(192);
+      p.program().lanes = p.program().notifications = 2;
+      const auto faults = watch(p.done(), std::byte{0x5a}).faults;
+      if (waits || at == 128) {
+        EXPECT_THAT(faults, IsEmpty());
+      } else {
+        EXPECT_THAT(faults, testing::Contains("step b has scratch or a body where step a has 'a'"));
+      }
+    }
+  }
+}
+
+TEST(Shadow, NoticesScratchOnTopOfWhatItsOwnStepReads) {
+  Chain chain(0, 64);
+  chain.b.program().steps[1].scratch_offset = 0;
+  chain.b.program().steps[1].scratch_shared = 64;
+  EXPECT_THAT(watch(chain.b.done(), std::byte{0x5a}).faults,
+              testing::Contains("step second has scratch or a body where step second has 'a'"));
+}
+
 // s, whose size only the run tells, is read on two lanes.
 struct SizedAtRun {
   explicit SizedAtRun(std::function<Status(RunCtx&)> third = add_f32) {
