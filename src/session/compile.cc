@@ -10,12 +10,33 @@
 #include "graph/operator.h"
 #include "plan/validator.h"
 #include "session/device_lanes.h"
+#include "session/place.h"
 
 namespace forethought {
 namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr double kMostPeak = 1.2;  // of a plan for several lanes that nobody asked for, over that for one
+
+// Whether two facts say the same, their instances apart.
+bool alike(const KernelFacts& a, const KernelFacts& b) {
+  const auto same = [](const auto& x, const auto& y, auto equal) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), equal);
+  };
+  return a.kernel == b.kernel && a.reason == b.reason && a.sized_at_run == b.sized_at_run && a.escapes == b.escapes &&
+         a.scratch_shared == b.scratch_shared && a.scratch_per_worker == b.scratch_per_worker &&
+         same(a.refused, b.refused,
+              [](const Refusal& x, const Refusal& y) { return x.kernel == y.kernel && x.reason == y.reason; }) &&
+         same(a.aliases, b.aliases,
+              [](const Alias& x, const Alias& y) {
+                return x.out == y.out && x.in == y.in && x.byte_offset == y.byte_offset;
+              }) &&
+         same(a.overwrites, b.overwrites,
+              [](const Overwrite& x, const Overwrite& y) { return x.out == y.out && x.in == y.in; }) &&
+         same(a.windows, b.windows, [](const Window& x, const Window& y) {
+           return x.out == y.out && x.in == y.in && x.byte_offset == y.byte_offset;
+         });
+}
 
 class Compiler {
  public:
@@ -25,7 +46,13 @@ class Compiler {
         table_(facts),
         bodies_(bodies),
         options_(options),
-        program_(std::make_shared<CompiledProgram>()) {}
+        program_(std::make_shared<CompiledProgram>()),
+        problem_(options.spare ? *options.spare : own_problem_) {
+    problem_.values.clear();
+    problem_.steps.clear();
+    problem_.devices = 0;
+    problem_.lanes = 1;
+  }
 
   StatusOr<std::shared_ptr<CompiledProgram>> run() {
     RETURN_IF_ERROR(describe_values());
@@ -37,11 +64,9 @@ class Compiler {
     }
     set_roles();
     RETURN_IF_ERROR(plan_lanes());
-    if (options_.validate)
-      RETURN_IF_ERROR(with_context(validate(program_->problem, program_->plan), "the plan is wrong"));
-    place_values();
-    place_scratch();
-    find_releases();
+    if (options_.validate) RETURN_IF_ERROR(with_context(validate(problem_, program_->plan), "the plan is wrong"));
+    program_->plan_values = problem_.values;
+    place(prepared_, step_device_, options_.workers, *program_);
     program_->resolver = options_.resolver;
     return program_;
   }
@@ -65,23 +90,24 @@ class Compiler {
   void reserve() {
     const size_t steps = prepared_.order.size();
     program().steps.reserve(steps);
-    program_->problem.steps.reserve(steps);
+    problem_.steps.reserve(steps);
     program_->facts.reserve(steps);
     program_->nodes.reserve(steps);
-    scratch_of_.reserve(steps);
+    program_->scratch.reserve(steps);
+    program_->shared = options_.share;
   }
 
   Status plan_memory() {
     if (options_.inside && options_.effort != Effort::off) {
       ASSIGN_OR_RETURN(std::optional<Plan> inside,
-                       plan_inside(program_->problem, options_.inside->problem, options_.inside->plan));
+                       plan_inside(problem_, *options_.inside_problem, options_.inside->plan));
       program_->inside = inside.has_value();
       if (inside) {
         program_->plan = *std::move(inside);
         return absl::OkStatus();
       }
     }
-    ASSIGN_OR_RETURN(program_->plan, forethought::plan(program_->problem, options_.effort));
+    ASSIGN_OR_RETURN(program_->plan, forethought::plan(problem_, options_.effort));
     return absl::OkStatus();
   }
 
@@ -153,7 +179,7 @@ class Compiler {
       if (in.back().present && program().values[n.inputs[i].index].type.is_unknown()) dynamic = true;
     }
     for (size_t i = 0; i < n.outputs.size(); ++i) out.push_back(operand(id, n.outputs[i], static_cast<int>(i), false));
-    KernelFacts& facts = program_->facts.emplace_back();
+    KernelFacts facts;
     if (!dynamic) {
       ASSIGN_OR_RETURN(facts, prepared.kernel->choose({active_isa(), in, out, options_.cache}));
       for (size_t i = 0; i < out.size(); ++i) {
@@ -186,6 +212,7 @@ class Compiler {
     costs_.push_back(cost(n, in, out, facts, dynamic));
     RETURN_IF_ERROR(add_bodies(id, &step));
     add_plan_step(step, facts, dynamic);
+    keep_facts(std::move(facts));
     program_->nodes.push_back(id);
     return absl::OkStatus();
   }
@@ -245,53 +272,41 @@ class Compiler {
     return absl::OkStatus();
   }
 
-  int64_t own_scratch_bytes(const ProgramStep& step) const {
-    return static_cast<int64_t>(step.scratch_shared + step.scratch_per_worker * options_.workers);
-  }
   // Scratch layout of a step: the shared block, one block a worker, then the slabs of its bodies one after the other
   // (Loop and Scan have one body; the branches of an If share one place, since one of them runs).
   int64_t scratch_bytes(const ProgramStep& step) const {
-    int64_t bytes = own_scratch_bytes(step);
+    int64_t bytes = own_scratch_bytes(step, options_.workers);
     int64_t bodies = 0;
     for (int64_t b : step.body_slab_bytes) bodies = std::max(bodies, b);
     return bytes + static_cast<int64_t>(round_up(bodies, kAlignment));
   }
 
   void add_plan_step(const ProgramStep& step, const KernelFacts& facts, bool dynamic) {
-    PlanStep& s = program_->problem.steps.emplace_back();
-    for (int32_t v : step.inputs)
-      if (v >= 0) s.reads.push_back(v);
-    for (int32_t v : step.outputs)
-      if (v >= 0) s.writes.push_back(v);
-    if (options_.share) add_facts(step, facts, &s);
-    const int64_t scratch = dynamic ? 0 : scratch_bytes(step);
-    scratch_of_.push_back(-1);
-    if (scratch > 0 || wants_scratch_inside()) {
-      scratch_of_.back() = static_cast<int32_t>(g_.value_capacity() + scratch_sizes_.size());
-      scratch_sizes_.push_back(scratch);
+    const int64_t bytes = dynamic ? 0 : scratch_bytes(step);
+    ValueNo scratch = kNoId;
+    if (bytes > 0 || wants_scratch_inside()) {
+      scratch = static_cast<ValueNo>(g_.value_capacity() + scratch_sizes_.size());
+      scratch_sizes_.push_back(bytes);
       scratch_names_.push_back(options_.labels->steps[step.node].scratch);
       scratch_devices_.push_back(step_device_.back());
-      s.writes.push_back(scratch_of_.back());
     }
+    program_->scratch.push_back(scratch);
+    describe_step(step, facts, scratch, options_.share, &problem_.steps.emplace_back());
   }
 
   // Whether the step that is being added has scratch at the largest sizes: values then have the same numbers here.
   bool wants_scratch_inside() const {
-    if (!options_.inside) return false;
-    const PlanStep& same = options_.inside->problem.steps[program_->problem.steps.size() - 1];
-    return !same.writes.empty() && same.writes.back() >= static_cast<ValueNo>(g_.value_capacity());
+    return options_.inside && options_.inside->scratch[problem_.steps.size()] != kNoId;
   }
 
-  // Views, overwrites and windows that the kernel allows, in terms of values.
-  static void add_facts(const ProgramStep& step, const KernelFacts& facts, PlanStep* s) {
-    auto in = [&](int i) { return step.inputs[i]; };
-    auto out = [&](int i) { return step.outputs[i]; };
-    for (const Alias& a : facts.aliases)
-      if (in(a.in) >= 0 && out(a.out) >= 0) s->aliases.push_back({out(a.out), in(a.in), a.byte_offset});
-    for (const Overwrite& o : facts.overwrites)
-      if (in(o.in) >= 0 && out(o.out) >= 0) s->may_overwrite.push_back({out(o.out), in(o.in)});
-    for (const Window& w : facts.windows)
-      if (in(w.in) >= 0 && out(w.out) >= 0) s->windows.push_back({in(w.in), out(w.out), w.byte_offset});
+  void keep_facts(KernelFacts facts) {
+    facts.instance = nullptr;  // the step has it
+    const size_t s = program_->facts.size();
+    if (options_.like && s < options_.like->facts.size() && alike(*options_.like->facts[s], facts)) {
+      program_->facts.push_back(options_.like->facts[s]);
+    } else {
+      program_->facts.push_back(std::make_shared<const KernelFacts>(std::move(facts)));
+    }
   }
 
   // What a tensor takes at most of which only the run tells the size; kUnknownSize where nothing bounds it.
@@ -308,7 +323,7 @@ class Compiler {
 
   // Which values may live in the slab, and which live elsewhere.
   void set_roles() {
-    auto& values = program_->problem.values;
+    auto& values = problem_.values;
     values.reserve(g_.value_capacity() + scratch_sizes_.size());
     values.resize(g_.value_capacity());
     for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
@@ -369,9 +384,8 @@ class Compiler {
 
   // Lanes and the plan for them. A plan for more lanes of nobody's asking must not take much more memory.
   Status plan_lanes() {
-    PlanProblem& problem = program_->problem;
     const auto choose = [&](int wanted) {
-      return choose_host_lanes(problem, costs_, step_device_, wanted, options_.workers);
+      return choose_host_lanes(problem_, costs_, step_device_, wanted, options_.workers);
     };
     if (options_.inside) {  // whose places hold for its lanes
       set_lanes(options_.inside->host_lanes);
@@ -396,7 +410,7 @@ class Compiler {
 
   // Those of the host, then those of devices, and what they wait for.
   void set_lanes(HostLanes host) {
-    PlanProblem& problem = program_->problem;
+    PlanProblem& problem = problem_;
     problem.lanes = host.lanes;
     for (size_t s = 0; s < problem.steps.size(); ++s) problem.steps[s].lane = host.lane[s];
     program().lane_device.assign(static_cast<size_t>(host.lanes), -1);
@@ -417,94 +431,14 @@ class Compiler {
     }
   }
 
-  void place_values() {
-    const Plan& plan = program_->plan;
-    for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
-      ProgramValue& p = program().values[i];
-      if (prepared_.values[i].removed) continue;
-      const ValuePlace& at = plan.values[i];
-      p.offset = at.offset;
-      p.index = at.index;
-      switch (at.arena) {
-        case ArenaKind::slab:
-          p.base = Base::slab;
-          break;
-        case ArenaKind::input:
-          p.base = Base::input;
-          break;
-        case ArenaKind::output:
-          p.base = Base::output;
-          break;
-        case ArenaKind::weights:
-          p.base = Base::weight;
-          break;
-        case ArenaKind::side:
-          p.base = Base::side;
-          break;
-        case ArenaKind::none:
-          p.base = p.type.is_object() ? Base::object : Base::none;
-          break;
-      }
-      if (at.root >= 0 && at.root != static_cast<int32_t>(i)) p.root = at.root;
-      if (p.base == Base::side) p.offset = at.offset_in_root;
-      if (prepared_.values[i].constant) p.base = Base::weight, p.index = prepared_.values[i].weight, p.offset = 0;
-    }
-    for (size_t i = 0; i < g_.inputs().size(); ++i) {
-      ProgramValue& p = program().values[g_.inputs()[i].index];
-      p.base = Base::input;
-      p.index = static_cast<int32_t>(i);
-      p.offset = 0;
-    }
-    program().weights = prepared_.weights;
-    program().slab_bytes = plan.peak;
-    for (const SlabFigures& f : plan.devices) program().device_slab_bytes.push_back(f.peak);
-  }
-
-  void place_scratch() {
-    for (size_t s = 0; s < program().steps.size(); ++s) {
-      if (scratch_of_[s] < 0) continue;
-      ProgramStep& step = program().steps[s];
-      step.scratch_offset = program_->plan.values[scratch_of_[s]].offset;
-      const int64_t own = own_scratch_bytes(step);
-      for (size_t b = 0; b < step.bodies.size(); ++b)
-        if (step.body_slab_bytes[b] > 0) step.body_slab_offset[b] = step.scratch_offset + own;
-    }
-  }
-
-  // After which step a counted buffer or an object is of no use to anybody. What a device reads, and what several lanes
-  // use, stays until the run ends, when all lanes are drained.
-  void find_releases() {
-    std::vector<int32_t> last(g_.value_capacity(), -1);
-    auto root = [&](int32_t v) { return program().values[v].root >= 0 ? program().values[v].root : v; };
-    for (size_t s = 0; s < program().steps.size(); ++s) {
-      for (int32_t v : program().steps[s].inputs)
-        if (v >= 0) last[root(v)] = static_cast<int32_t>(s);
-      for (int32_t v : program().steps[s].outputs)
-        if (v >= 0) last[root(v)] = static_cast<int32_t>(s);
-    }
-    for (size_t s = 0; s < program().steps.size(); ++s)
-      for (int32_t v : program().steps[s].inputs)
-        if (v >= 0 && step_device_[s] >= 0) last[root(v)] = -1;
-    for (const ProgramStep& step : program().steps)
-      for (const auto* list : {&step.inputs, &step.outputs})
-        for (int32_t v : *list)
-          if (v >= 0 && last[root(v)] >= 0 && program().steps[last[root(v)]].lane != step.lane) last[root(v)] = -1;
-    for (int32_t v : program().outputs) last[root(v)] = -1;
-    for (int32_t v : program().inputs) last[root(v)] = -1;
-    for (size_t v = 0; v < last.size(); ++v) {
-      const Base base = program().values[v].base;
-      if (last[v] >= 0 && (base == Base::side || base == Base::object) && !prepared_.values[v].constant)
-        program().steps[last[v]].release_after.push_back(static_cast<int32_t>(v));
-    }
-  }
-
   const PreparedGraph& prepared_;
   const Graph& g_;
   const FactTable& table_;
   const BodySources& bodies_;
   const CompileOptions& options_;
   std::shared_ptr<CompiledProgram> program_;
-  std::vector<int32_t> scratch_of_;  // by step; -1: none
+  PlanProblem own_problem_;
+  PlanProblem& problem_;  // steps have neither names nor lanes yet
   std::vector<int64_t> scratch_sizes_;
   std::vector<std::string_view> scratch_names_;
   std::vector<int32_t> scratch_devices_;
@@ -514,19 +448,6 @@ class Compiler {
 };
 
 }  // namespace
-
-std::shared_ptr<const Labels> labels_of(const Graph& graph) {
-  auto labels = std::make_shared<Labels>();
-  for (uint32_t i = 0; i < graph.value_capacity(); ++i) labels->values.push_back(graph.value(ValueId{i}).name);
-  labels->steps.resize(graph.node_capacity());
-  for (NodeId id : graph.order()) {
-    const GraphNode& n = graph.node(id);
-    Labels::Step& label = labels->steps[id.index];
-    label.step = absl::StrCat(n.name, " (", to_string(n.op), ")");
-    label.scratch = absl::StrCat("scratch of ", label.step);
-  }
-  return labels;
-}
 
 StatusOr<std::shared_ptr<CompiledProgram>> compile(const PreparedGraph& graph, const FactTable& facts,
                                                    const BodySources& bodies, const CompileOptions& options) {

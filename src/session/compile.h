@@ -7,40 +7,13 @@
 #include <vector>
 
 #include "device/device.h"
-#include "exec/program.h"
 #include "graph/facts.h"
 #include "kernel_api/instance_cache.h"
 #include "plan/planner.h"
-#include "plan/waits.h"
-#include "session/host_lanes.h"
+#include "session/compiled_program.h"
 #include "session/prepared.h"
 
 namespace forethought {
-
-// What reports call values, a node's step and its scratch.
-struct Labels {
-  struct Step {
-    std::string step, scratch;  // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
-  };
-  std::vector<std::string> values;  // by value id
-  std::vector<Step> steps;          // by node id
-};
-std::shared_ptr<const Labels> labels_of(const Graph& graph);
-
-// A program with all that led to it, for reports.
-struct CompiledProgram : Program {
-  bool inside = false;                         // values lie where CompileOptions::inside has them
-  HostLanes host_lanes;                        // how many, and why
-  WaitCounts waits;                            // between lanes
-  std::vector<std::string> lane_device_names;  // by lane: "cpu", "gpu:1"; empty where the host has all
-  int64_t device_copies = 0;                   // steps that copy between devices
-  int64_t copied_bytes = 0;                    // what they move in one run
-  PlanProblem problem;  // values by graph value id, then one scratch value for each step that wants one
-  Plan plan;
-  std::vector<KernelFacts> facts;                                                     // by step; of dynamic steps empty
-  std::vector<NodeId> nodes;                                                          // by step
-  std::map<std::pair<uint32_t, int>, std::shared_ptr<const CompiledProgram>> bodies;  // planned inside this slab
-};
 
 // Where the caller has the inputs and wants the outputs of a run: places in CompileOptions::devices, -1 for the host.
 // Empty: all on the host.
@@ -61,6 +34,9 @@ struct CompileOptions {
   Bindings bound;
   std::shared_ptr<const Labels> labels;     // of the graph
   const CompiledProgram* inside = nullptr;  // of the same graph at the largest sizes: its places are taken if possible
+  const PlanProblem* inside_problem = nullptr;  // its problem()
+  const CompiledProgram* like = nullptr;        // of the same graph at any sizes, to share facts with
+  PlanProblem* spare = nullptr;                 // memory to work in: what is in there is lost
 };
 
 // A body's program source; compile() plans bodies of known shapes inside the parent's slab through it.

@@ -26,7 +26,7 @@ bool shown(const PlanProblem& problem, size_t s, const ReportScope& scope) {
 
 // The problem with the names of its steps, which live in the program.
 PlanProblem named_problem(const CompiledProgram& p) {
-  PlanProblem problem = p.problem;
+  PlanProblem problem = p.problem();
   for (size_t s = 0; s < problem.steps.size() && s < p.steps.size(); ++s) problem.steps[s].name = p.steps[s].name;
   return problem;
 }
@@ -36,7 +36,7 @@ std::string kernel_text(const PreparedGraph& graph, const CompiledProgram& p, si
   if (const auto from = origin_of(graph, p, s); from.size() > 1)
     text += fmt::format("    stands for: {}\n", absl::StrJoin(from, ", "));
   if (!p.steps[s].runnable) return text + "    kernel: chosen at run, when the sizes of its inputs are known\n";
-  const KernelFacts& f = p.facts[s];
+  const KernelFacts& f = *p.facts[s];
   text += fmt::format("    kernel: {}{}\n", f.kernel, f.reason.empty() ? "" : ": " + f.reason);
   for (const Refusal& r : f.refused) text += fmt::format("    refused: {}: {}\n", r.kernel, r.reason);
   return text;
@@ -45,11 +45,11 @@ std::string kernel_text(const PreparedGraph& graph, const CompiledProgram& p, si
 Json kernel_json(const PreparedGraph& graph, const CompiledProgram& p, size_t s) {
   Json k{{"step", s},
          {"name", p.steps[s].name},
-         {"kernel", p.facts[s].kernel},
-         {"reason", p.facts[s].reason},
+         {"kernel", p.facts[s]->kernel},
+         {"reason", p.facts[s]->reason},
          {"origin", origin_of(graph, p, s)},
          {"at_run", p.steps[s].runnable == nullptr}};
-  for (const Refusal& r : p.facts[s].refused) k["refused"].push_back({{"kernel", r.kernel}, {"reason", r.reason}});
+  for (const Refusal& r : p.facts[s]->refused) k["refused"].push_back({{"kernel", r.kernel}, {"reason", r.reason}});
   return k;
 }
 

@@ -131,11 +131,25 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.bound = bound;
   o.labels = labels_;
   o.inside = bound_.get();
-  ASSIGN_OR_RETURN(std::shared_ptr<CompiledProgram> p, compile(graph_, facts, bodies_, o));
+  o.inside_problem = &bound_problem_;
+  std::shared_ptr<const CompiledProgram> like;
+  std::unique_ptr<PlanProblem> spare;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!order_.empty()) like = order_.front().second;
+    spare = std::move(spare_problem_);
+  }
+  if (!spare) spare = std::make_unique<PlanProblem>();
+  o.like = like.get();
+  o.spare = spare.get();
+  auto compiled = compile(graph_, facts, bodies_, o);
   const int64_t took = thread_ns() - start;
   std::lock_guard lock(mutex_);
+  spare_problem_ = std::move(spare);
+  if (!compiled.ok()) return compiled.status();
+  std::shared_ptr<CompiledProgram> p = *std::move(compiled);
   counts_.planning_ns += took;
-  counts_.values += static_cast<int64_t>(p->problem.values.size());
+  counts_.values += static_cast<int64_t>(p->plan_values.size());
   counts_.inside += p->inside;
   counts_.by_formula += by_formula;
   return std::shared_ptr<const CompiledProgram>(std::move(p));
@@ -314,6 +328,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_at_load(const
 
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_bound(const FactTable& seeds) {
   ASSIGN_OR_RETURN(bound_, plan_at_load(seeds));
+  bound_problem_ = bound_->problem();
   return bound_;
 }
 

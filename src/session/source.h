@@ -95,6 +95,7 @@ class GraphSource final : public BodySource, public StepResolver {
   BodySources bodies_;
   std::shared_ptr<const Labels> labels_;
   std::shared_ptr<const CompiledProgram> bound_;  // null: shapes have no bounds
+  PlanProblem bound_problem_;
   // Shapes may come as elements of small inputs (the target of a Reshape, say): those elements are then part of the
   // key, unless hardly any come again.
   std::atomic<Contents> contents_{Contents::undecided};
@@ -104,6 +105,7 @@ class GraphSource final : public BodySource, public StepResolver {
   std::list<Entry> order_;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> index_;
   std::unique_ptr<FactTable> spare_facts_;
+  std::unique_ptr<PlanProblem> spare_problem_;
   std::atomic<int> inferred_{0};  // sets of shapes so far
   std::once_flag made_formulas_;
   std::atomic<bool> has_formulas_{false};

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 // a on lane 0 gives what b on lane 1 waits for; both write 256 bytes.
 std::shared_ptr<CompiledProgram> two_lanes() {
   auto p = std::make_shared<CompiledProgram>();
-  p->lanes = p->problem.lanes = 2;
+  p->lanes = 2;
   p->notifications = 1;
   const char* names[] = {"a (Relu)", "b (Neg)"};
   for (int32_t i = 0; i < 3; ++i) {
@@ -25,7 +25,7 @@ std::shared_ptr<CompiledProgram> two_lanes() {
     v.bytes = 256;
     v.role = i == 0 ? Role::input : i == 1 ? Role::execution : Role::output;
     v.index = i == 1 ? kNoId : 0;
-    p->problem.values.push_back(v);
+    p->plan_values.push_back(v);
     ProgramValue facts;
     facts.dtype = DType::kFloat;
     facts.known = true;
@@ -38,17 +38,12 @@ std::shared_ptr<CompiledProgram> two_lanes() {
     step.lane = i;
     step.inputs = {i};
     step.outputs = {i + 1};
-    PlanStep planned;
-    planned.reads = {i};
-    planned.writes = {i + 1};
-    planned.lane = i;
     (i == 0 ? step.signals : step.waits) = {0};
-    (i == 0 ? planned.signals : planned.waits) = {0};
     p->steps.push_back(step);
-    p->problem.steps.push_back(planned);
-    p->facts.emplace_back();
+    p->facts.push_back(std::make_shared<const KernelFacts>());
+    p->scratch.push_back(kNoId);
   }
-  p->plan = *plan(p->problem, Effort::load);
+  p->plan = *plan(p->problem(), Effort::load);
   return p;
 }
 

@@ -166,7 +166,7 @@ TEST(UnknownSizes, NoValueIsLargerThanItsBound) {
       ASSERT_TRUE(program.ok()) << program.status();
       std::vector<int64_t> most;
       for (const int32_t v : (*program)->outputs) {
-        const PlanValue& value = (*program)->problem.values[v];
+        const PlanValue& value = (*program)->plan_values[v];
         most.push_back(value.bytes == kUnknownSize ? value.most_bytes : value.bytes);
       }
       EXPECT_EQ(most, net.most);
@@ -213,12 +213,12 @@ TEST(UnknownSizes, Check25_WhatHasAKnownSizeAgainIsPlanned) {
     if (!p.steps[s].runnable) late.emplace_back(p.steps[s].name);
   EXPECT_THAT(late, testing::SizeIs(testing::Le(2))) << "Cast and ReduceSum read what only the data tells";
   for (const char* name : {"sum", "m"}) {
-    const auto value = std::ranges::find(p.problem.values, name, &PlanValue::name);
-    ASSERT_NE(value, p.problem.values.end()) << name;
-    EXPECT_NE(p.plan.values[value - p.problem.values.begin()].arena, ArenaKind::side) << name;
+    const auto value = std::ranges::find(p.plan_values, name, &PlanValue::name);
+    ASSERT_NE(value, p.plan_values.end()) << name;
+    EXPECT_NE(p.plan.values[value - p.plan_values.begin()].arena, ArenaKind::side) << name;
     EXPECT_NE(value->bytes, kUnknownSize) << name;
   }
-  EXPECT_EQ(unplanned(p.problem, p.plan).unbounded, std::vector<ValueNo>());
+  EXPECT_EQ(unplanned(p.problem(), p.plan).unbounded, std::vector<ValueNo>());
   EXPECT_EQ(p.plan.peak, p.plan.lower_bound);
   std::vector<float> ones(32, 0);
   ones[3] = ones[9] = 1;

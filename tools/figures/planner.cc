@@ -121,10 +121,11 @@ nlohmann::json concat_row(const std::string& path, OptimizationLevel level, bool
   options.intra_op_threads = 1;
   const auto session = must(Session::load(path, options));
   const auto program = program_of(*session);
+  const PlanProblem problem = program->problem();
   int64_t steps = 0, inputs = 0, placed = 0, copied = 0;
   for (size_t s = 0; s < program->steps.size(); ++s) {
     if (!is_concat(program->steps[s].name)) continue;
-    const PlanStep& step = program->problem.steps[s];
+    const PlanStep& step = problem.steps[s];
     ++steps;
     std::vector<ValueNo> born;
     for (size_t w = 0; w < step.windows.size(); ++w) {
@@ -134,7 +135,7 @@ nlohmann::json concat_row(const std::string& path, OptimizationLevel level, bool
       ++inputs;
       const bool inside = std::find(born.begin(), born.end(), in) != born.end();
       placed += inside;
-      copied += inside ? 0 : program->problem.values[in].bytes;
+      copied += inside ? 0 : problem.values[in].bytes;
     }
   }
   std::vector<Value> feeds;
@@ -181,8 +182,8 @@ int run(const std::string& sets, const std::string& model) {
   options.intra_op_threads = 1;
   const auto session = must(Session::load(model, options));
   const auto program = program_of(*session);
-  j["equal reports"] = {{"the model, replan", equal_reports(program->problem, Effort::replan)},
-                        {"the model, load", equal_reports(program->problem, Effort::load)},
+  j["equal reports"] = {{"the model, replan", equal_reports(program->problem(), Effort::replan)},
+                        {"the model, load", equal_reports(program->problem(), Effort::load)},
                         {"1,000 values, replan", equal_reports(net_like_problem(1000), Effort::replan)}};
   for (const OptimizationLevel level : {OptimizationLevel::basic, OptimizationLevel::all}) {
     for (const bool share : {true, false}) j["concat"].push_back(concat_row(model, level, share));

@@ -24,10 +24,11 @@ struct Copies {
 Copies copies_of(const CompiledProgram& p) {
   Copies c;
   for (const auto& copy : p.copies) c.outputs += p.values[copy.from].bytes;
-  for (size_t s = 0; s < p.problem.steps.size(); ++s) {
-    const auto& aliases = p.problem.steps[s].aliases;
+  const PlanProblem problem = p.problem();
+  for (size_t s = 0; s < problem.steps.size(); ++s) {
+    const auto& aliases = problem.steps[s].aliases;
     for (size_t a = 0; a < aliases.size(); ++a)
-      if (!p.plan.alias_honoured(static_cast<StepNo>(s), a)) c.views += p.problem.values[aliases[a].out].bytes;
+      if (!p.plan.alias_honoured(static_cast<StepNo>(s), a)) c.views += problem.values[aliases[a].out].bytes;
   }
   return c;
 }

@@ -7,14 +7,15 @@ namespace {
 
 class MovesInstance final : public Runnable {
  public:
-  explicit MovesInstance(Moves moves) : moves_(std::move(moves)) {}
+  explicit MovesInstance(Moves moves)
+      : moves_(std::make_move_iterator(moves.begin()), std::make_move_iterator(moves.end())) {}
   Status run(RunCtx& ctx) const override {
     run_moves(ctx, moves_);
     return absl::OkStatus();
   }
 
  private:
-  Moves moves_;
+  absl::InlinedVector<Move, 1> moves_;  // plans are kept, and most of them have one
 };
 
 }  // namespace

@@ -1,0 +1,52 @@
+#include "session/compiled_program.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace forethought {
+
+void describe_step(const ProgramStep& step, const KernelFacts& facts, ValueNo scratch, bool share, PlanStep* planned) {
+  for (const int32_t v : step.inputs)
+    if (v >= 0) planned->reads.push_back(v);
+  for (const int32_t v : step.outputs)
+    if (v >= 0) planned->writes.push_back(v);
+  if (scratch != kNoId) planned->writes.push_back(scratch);
+  if (!share) return;
+  const auto in = [&](int i) { return step.inputs[i]; };
+  const auto out = [&](int i) { return step.outputs[i]; };
+  for (const Alias& a : facts.aliases)
+    if (in(a.in) >= 0 && out(a.out) >= 0) planned->aliases.push_back({out(a.out), in(a.in), a.byte_offset});
+  for (const Overwrite& o : facts.overwrites)
+    if (in(o.in) >= 0 && out(o.out) >= 0) planned->may_overwrite.push_back({out(o.out), in(o.in)});
+  for (const Window& w : facts.windows)
+    if (in(w.in) >= 0 && out(w.out) >= 0) planned->windows.push_back({in(w.in), out(w.out), w.byte_offset});
+}
+
+PlanProblem CompiledProgram::problem() const {
+  PlanProblem p;
+  p.values = plan_values;
+  p.devices = static_cast<int32_t>(device_slab_bytes.size());
+  p.lanes = lanes;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    PlanStep& step = p.steps.emplace_back();
+    describe_step(steps[s], *facts[s], scratch[s], shared, &step);
+    step.lane = steps[s].lane;
+    step.waits = steps[s].waits;
+    step.signals = steps[s].signals;
+  }
+  return p;
+}
+
+std::shared_ptr<const Labels> labels_of(const Graph& graph) {
+  auto labels = std::make_shared<Labels>();
+  for (uint32_t i = 0; i < graph.value_capacity(); ++i) labels->values.push_back(graph.value(ValueId{i}).name);
+  labels->steps.resize(graph.node_capacity());
+  for (NodeId id : graph.order()) {
+    const GraphNode& n = graph.node(id);
+    Labels::Step& label = labels->steps[id.index];
+    label.step = absl::StrCat(n.name, " (", to_string(n.op), ")");
+    label.scratch = absl::StrCat("scratch of ", label.step);
+  }
+  return labels;
+}
+
+}  // namespace forethought

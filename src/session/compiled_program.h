@@ -1,0 +1,53 @@
+// A program with all that led to it, for reports.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exec/program.h"
+#include "graph/graph.h"
+#include "plan/plan.h"
+#include "plan/waits.h"
+#include "session/host_lanes.h"
+
+namespace forethought {
+
+// What reports call values, a node's step and its scratch.
+struct Labels {
+  struct Step {
+    std::string step, scratch;  // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
+  };
+  std::vector<std::string> values;  // by value id
+  std::vector<Step> steps;          // by node id
+};
+std::shared_ptr<const Labels> labels_of(const Graph& graph);
+
+// A program with all that led to it, for reports.
+struct CompiledProgram : Program {
+  bool inside = false;                         // values lie where CompileOptions::inside has them
+  HostLanes host_lanes;                        // how many, and why
+  WaitCounts waits;                            // between lanes
+  std::vector<std::string> lane_device_names;  // by lane: "cpu", "gpu:1"; empty where the host has all
+  int64_t device_copies = 0;                   // steps that copy between devices
+  int64_t copied_bytes = 0;                    // what they move in one run
+  std::vector<PlanValue> plan_values;          // by graph value id, then one scratch value for each step that wants one
+  std::vector<ValueNo> scratch;                // by step; kNoId: none
+  bool shared = true;                          // as CompileOptions::share
+  Plan plan;
+  // By step; of dynamic steps empty. Programs for other sizes share those that say the same.
+  std::vector<std::shared_ptr<const KernelFacts>> facts;
+  std::vector<NodeId> nodes;                                                          // by step
+  std::map<std::pair<uint32_t, int>, std::shared_ptr<const CompiledProgram>> bodies;  // planned inside this slab
+
+  // What the planner was asked; made anew from the steps, since only reports want it. Steps have no names.
+  PlanProblem problem() const;
+};
+
+// What the planner hears of a step. `scratch` is the value that stands for its scratch; kNoId: none. Without `share`
+// views, overwrites and windows are left out.
+void describe_step(const ProgramStep& step, const KernelFacts& facts, ValueNo scratch, bool share, PlanStep* planned);
+
+}  // namespace forethought
