@@ -107,6 +107,8 @@ class BlockPool::Core {
     if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
   StatusOr<Block*> make_block(int size_class, std::string_view who);
+  Block* unlink_for_recast(int size_class);                           // needs the lock; null: there is none
+  Block* recast(Block* block, int size_class, std::string_view who);  // null: the block is gone
   void destroy(Block* block);
   void destroy_chain(Block* first);
   Block* find_kept(int size_class);  // the rest need the lock, too
@@ -197,6 +199,39 @@ StatusOr<BlockPool::Core::Block*> BlockPool::Core::make_block(int size_class, st
   return block;
 }
 
+// A block of a new size pushes kept ones out when it comes back. Where it would, the pages of one of them serve it at
+// once, since faulting pages in may take as long as what is computed into them.
+BlockPool::Core::Block* BlockPool::Core::unlink_for_recast(int size_class) {
+  const int64_t bytes = size_of_class(size_class);
+  if (source_ || kind_of_block(bytes) != BlockKind::pages || retained_bytes_ + bytes <= cap()) return nullptr;
+  const auto of_class = [&](int c) -> Block* {
+    Block* block = kept_[c];
+    return block && kind_of_block(block->bytes) == BlockKind::pages ? block : nullptr;
+  };
+  Block* block = nullptr;
+  for (int c = size_class + 1; c < kClasses && !block; ++c) block = of_class(c);
+  for (int c = size_class - 1; c >= 0 && !block; --c) block = of_class(c);
+  if (block) unlink(block);
+  return block;
+}
+
+BlockPool::Core::Block* BlockPool::Core::recast(Block* block, int size_class, std::string_view who) {
+  const int64_t bytes = size_of_class(size_class), grown = bytes - block->bytes;
+  const bool reserved = grown <= 0 || budget_->reserve(role_, grown, who).ok();
+  FT_UNPOISON(block->data, static_cast<size_t>(block->bytes));
+  void* const data = reserved ? resize_pages(block->data, block->bytes, bytes) : nullptr;
+  if (!data) {
+    if (reserved && grown > 0) budget_->release(role_, grown);
+    destroy(block);
+    return nullptr;
+  }
+  if (grown < 0) budget_->release(role_, -grown);
+  block->data = data;
+  block->bytes = bytes;
+  block->size_class = size_class;
+  return block;
+}
+
 void BlockPool::Core::destroy(Block* block) {
   FT_UNPOISON(block->data, static_cast<size_t>(block->bytes));
   forethought::give_back(source_.get(), kind_of_block(block->bytes), block->data, block->bytes);
@@ -246,20 +281,25 @@ StatusOr<BlockPool::Core::Taken> BlockPool::Core::take(int64_t bytes, std::strin
     return exhausted(fmt::format("{} needs {} bytes, which is no size of memory", who, bytes));
   }
   const int size_class = class_of(std::max(bytes, kMinBlock));
-  Block* block = nullptr;
+  Block *block = nullptr, *other = nullptr;
   {
     const std::lock_guard lock(mutex_);
     block = find_kept(size_class);
     if (block) {
       unlink(block);
       go_live(block, bytes, who);
+    } else {
+      other = unlink_for_recast(size_class);
     }
   }
   if (!block) {
-    auto made = make_block(size_class, who);
-    if (!made.ok() && trim(0) > 0) made = make_block(size_class, who);  // what is kept may be what is missing
-    if (!made.ok()) return made.status();
-    block = *made;
+    if (other) block = recast(other, size_class, who);
+    if (!block) {
+      auto made = make_block(size_class, who);
+      if (!made.ok() && trim(0) > 0) made = make_block(size_class, who);  // what is kept may be what is missing
+      if (!made.ok()) return made.status();
+      block = *made;
+    }
     const std::lock_guard lock(mutex_);
     go_live(block, bytes, who);
   }

@@ -89,6 +89,27 @@ TEST(BlockPool, WhatWasFreedLongestAgoGoesFirst) {
   EXPECT_EQ(pool.retained_bytes(), 0);
 }
 
+TEST(BlockPool, PagesThatANewSizeWouldPushOutServeIt) {
+  for (const int64_t kept : {int64_t{1} << 20, int64_t{256} << 10}) {  // they are cut, or grown
+    const int64_t wanted = 512 << 10, cap = kept + wanted - 1;
+    const auto b = budget();
+    IoPool pool(b, cap);
+    pool.take(kept, "output 'y'").value().release();
+    EXPECT_EQ(pool.retained_bytes(), kept);
+    Lease lease = pool.take(wanted, "output 'y'").value();
+    EXPECT_EQ(lease.capacity(), wanted);
+    EXPECT_EQ(pool.retained_bytes(), 0);
+    EXPECT_EQ(b->mapped(), wanted);
+    EXPECT_EQ(b->statistics().peak, std::max(kept, wanted));
+    std::memset(lease.data(), 1, static_cast<size_t>(wanted));
+    lease.release();
+    EXPECT_EQ(pool.retained_bytes(), wanted);
+    pool.set_retained_cap(kept + wanted);  // there is room for both
+    pool.take(kept, "output 'y'").value().release();
+    EXPECT_EQ(pool.retained_bytes(), kept + wanted);
+  }
+}
+
 TEST(SideArena, TakesTheSmallestKeptBlockThatFits) {
   SideArena arena(budget());
   std::vector<Lease> leases;

@@ -67,6 +67,18 @@ struct ArenaModel {
     kept.erase(best);
     return b;
   }
+  // The kept block whose pages a new one takes over, where it would push kept ones out: the smallest that is larger,
+  // else the largest.
+  void recast(int64_t wanted) {
+    if (kind_of_block(wanted) != BlockKind::pages || retained() + wanted <= cap) return;
+    auto best = kept.end();
+    for (auto it = kept.begin(); it != kept.end(); ++it) {
+      if (kind_of_block(it->bytes) != BlockKind::pages) continue;
+      const bool larger = it->bytes > wanted, best_larger = best != kept.end() && best->bytes > wanted;
+      if (best == kept.end() || (larger != best_larger ? larger : larger == (it->bytes <= best->bytes))) best = it;
+    }
+    if (best != kept.end()) kept.erase(best);
+  }
   void give_back(const Block& b) {
     live -= b.bytes;
     asked -= b.asked;
@@ -124,6 +136,7 @@ class World {
       ASSERT_EQ(handle.block.bytes, kept.bytes);
     } else {
       ASSERT_EQ(handle.block.bytes, size);
+      model_[a].recast(size);
     }
     model_[a].live += handle.block.bytes;
     model_[a].asked += bytes;

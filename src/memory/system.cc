@@ -119,6 +119,18 @@ void give_back(MemorySource* source, BlockKind kind, void* data, int64_t bytes) 
   }
 }
 
+void* resize_pages(void* data, int64_t bytes, int64_t wanted) {
+#ifdef __SANITIZE_THREAD__
+  return nullptr;  // the sanitizer does not know that pages move
+#else
+  if (system_request_fails()) return nullptr;
+  void* p = ::mremap(data, static_cast<size_t>(bytes), static_cast<size_t>(wanted), MREMAP_MAYMOVE);
+  if (p == MAP_FAILED) return nullptr;
+  obtained.fetch_add(wanted - bytes, std::memory_order_relaxed);
+  return p;
+#endif
+}
+
 void* map_file_pages(int descriptor, int64_t size) {
   if (system_request_fails()) return nullptr;
   void* p = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, descriptor, 0);

@@ -40,6 +40,9 @@ inline BlockKind kind_of_block(int64_t bytes) { return bytes < kPageBlock ? Bloc
 // that there is no memory, or that the source gave an address that will not do.
 StatusOr<void*> obtain(MemorySource* source, BlockKind kind, int64_t bytes, std::string_view who);
 void give_back(MemorySource* source, BlockKind kind, void* data, int64_t bytes);
+// Makes pages that obtain() gave, without a source, larger or smaller; what both sizes have stays faulted in, perhaps
+// at another address. Null: it cannot be, and all is as before.
+void* resize_pages(void* data, int64_t bytes, int64_t wanted);
 
 // A block of the system for what keeps accounts of its own, a device for instance: counted neither here nor in a
 // budget.

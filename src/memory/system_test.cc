@@ -193,6 +193,24 @@ TEST(Pages, PopulatedPagesFaultNoMore) {
   EXPECT_LT(minor_faults() - before, 20);
 }
 
+TEST(Pages, KeepTheirContentsWhenTheyAreResized) {
+  int64_t bytes = 1 << 20;
+  auto* data = static_cast<unsigned char*>(obtain(nullptr, BlockKind::pages, bytes, "a block").value());
+  std::memset(data, 7, static_cast<size_t>(bytes));
+  const int64_t before = obtained_bytes() - bytes;
+  for (const int64_t wanted : {int64_t{512} << 10, int64_t{4} << 20, int64_t{64} << 10}) {
+    void* resized = resize_pages(data, bytes, wanted);
+    if (!resized) break;  // nowhere to go, or a sanitizer that forbids it
+    data = static_cast<unsigned char*>(resized);
+    bytes = wanted;
+    for (int64_t i = 0; i < (64 << 10); ++i) ASSERT_EQ(data[i], 7);
+    EXPECT_EQ(obtained_bytes(), before + bytes);
+    data[bytes - 1] = 7;
+  }
+  give_back(nullptr, BlockKind::pages, data, bytes);
+  EXPECT_EQ(obtained_bytes(), before);
+}
+
 TEST(Pages, ImpossibleSizesAndFailuresGiveAStatus) {
   const auto b = budget();
   for (int64_t bytes : {int64_t{-1}, std::numeric_limits<int64_t>::max(), int64_t{1} << 60}) {
