@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -93,6 +94,16 @@ const Case kCases[] = {
     {"3-d big pads", 1, 16, 16, 1, {2, 3, 2}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, {2, 2, 2}, {2, 3, 2}},
     {"kernel as big as the image", 1, 32, 16, 1, {6, 6}, {6, 6}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
     {"stride leaves columns over", 1, 16, 16, 1, {9, 9}, {2, 2}, {3, 3}, {1, 1}, {0, 0}, {0, 0}},
+    {"3x3 wide", 1, 37, 40, 1, {5, 43}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {"3x3 wide stride 2", 2, 16, 48, 1, {6, 61}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {"3x3 wide dilated", 1, 16, 16, 1, {9, 40}, {3, 3}, {1, 1}, {2, 3}, {2, 3}, {2, 3}},
+    {"5x2 wide uneven", 1, 20, 16, 1, {7, 35}, {5, 2}, {2, 1}, {1, 1}, {3, 0}, {1, 1}},
+    {"wide pads beyond the kernel", 1, 16, 16, 1, {2, 30}, {3, 3}, {1, 1}, {1, 1}, {4, 5}, {4, 5}},
+    {"wide groups", 1, 32, 64, 2, {3, 31}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {"1-d wide", 2, 24, 16, 1, {70}, {5}, {2}, {1}, {2}, {1}},
+    {"depthwise wide", 1, 37, 37, 37, {4, 43}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    {"depthwise wide stride 2", 2, 16, 16, 16, {5, 64}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+    {"depthwise wide row", 1, 16, 16, 16, {2, 31}, {1, 7}, {1, 1}, {1, 1}, {0, 3}, {0, 3}},
     {"many shares", 1, 64, 208, 1, {28, 28}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
 };
 
@@ -244,6 +255,102 @@ TEST(DirectConv, EveryActivationAgrees) {
       const auto got = run_direct(isa, s, {false, blocked, true, false, e}, x, w, bias, zero, false);
       ASSERT_TRUE(got.ok()) << got.status();
       for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR((*got)[i], want[i], 1e-4) << name(e.activation) << " " << i;
+    }
+  }
+}
+
+// Wide cases and 1×1 ones run in code that serves any extents, others in what oneDNN generates for a shape.
+TEST(DirectConv, BothKindsOfCodeAreReached) {
+  const Isa isa = active_isa();
+  if (!onednn::serves(isa)) GTEST_SKIP() << "no oneDNN at this tier";
+  int ours = 0, generated = 0;
+  for (const Case& c : kCases) {
+    const ConvShape s = shape_of(c);
+    const auto pack = choose_conv_pack(isa, s.out_channels, s.in_channels / s.groups, s.groups, s.window.kernel);
+    if (!pack.ok()) continue;
+    const bool any = DirectConv::generates_nothing(isa, *pack, s.window, {});
+    const auto conv = DirectConv::make(isa, *pack, s, {});
+    if (!conv.ok()) continue;
+    EXPECT_EQ((*conv)->implementation() == "code for any extents", any) << c.name;
+    ++(any ? ours : generated);
+    EXPECT_FALSE(DirectConv::generates_nothing(isa, *pack, s.window, {Activation::elu, 1, 0})) << c.name;
+  }
+  EXPECT_GE(ours, isa == Isa::avx512 ? 14 : 11);
+  EXPECT_GE(generated, 10);
+}
+
+// Every width of tile, at both strides, in each tier: blocks in threes leave one without a partner.
+TEST(BlockedConv, EveryTileAgreesWithTheReference) {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa > active_isa()) continue;
+    const int64_t b = onednn::channel_block(isa), channels = 3 * b;
+    for (int64_t width = 1; width <= 31; ++width) {
+      for (const int64_t stride : {1, 2}) {
+        for (const int64_t taps : {1, 3, 5}) {
+          for (const bool depthwise : {false, true}) {
+            const Case c{"",           1,         channels,    channels, depthwise ? channels : 1,
+                         {3, width},   {2, taps}, {1, stride}, {1, 1},   {1, taps / 2},
+                         {0, taps / 2}};
+            const ConvShape s = shape_of(c);
+            const int64_t out = volume(s.window.out), taps_all = 2 * taps;
+            const auto x = random(channels * 3 * width, 1), bias = random(channels, 3),
+                       addend = random(channels * out, 4);
+            const auto w = random(channels * (depthwise ? 1 : channels) * taps_all, 2);
+            std::vector<float> want(channels * out);
+            conv_reference<float>(s, x.data(), w.data(), bias.data(), want.data(), 0, channels);
+            ConvPack pack{depthwise ? ConvForm::depthwise : ConvForm::blocked,
+                          b,
+                          c.groups,
+                          channels / c.groups,
+                          channels / c.groups,
+                          taps_all};
+            std::vector<float> packed(pack.weight_elements());
+            pack_conv_weights(pack, w.data(), packed.data());
+            const auto xs = to_blocks(x, 1, channels, 3 * width, b);
+            const BlockedConv g{3, width, s.window.out[0], s.window.out[1], 2, taps, 1, stride, 1, 1, 1, taps / 2};
+            for (const bool sum : {false, true}) {
+              for (const Epilogue& e : {Epilogue{}, Epilogue{Activation::relu, 0, 0},
+                                        Epilogue{Activation::clip, -1, 0.5f}, Epilogue{Activation::hard_swish, 0, 0}}) {
+                auto y = sum ? to_blocks(addend, 1, channels, out, b) : std::vector<float>(channels * out, NAN);
+                auto split = y;
+                const auto run = [&](std::vector<float>& to, int64_t first, int64_t blocks) {
+                  const int64_t block_weights = static_cast<int64_t>(packed.size()) / 3;
+                  const float *pw = packed.data() + first * block_weights, *pb = bias.data() + first * b;
+                  float* at = to.data() + first * out * b;
+                  if (depthwise) {
+                    blocked_depthwise(isa, g, xs.data() + first * 3 * width * b, pw, pb, at, blocks, sum, e);
+                  } else {
+                    blocked_conv(isa, g, xs.data(), 3, pw, pb, at, blocks, sum, e);
+                  }
+                };
+                run(y, 0, 3);
+                std::vector<float> plain = want;
+                for (size_t i = 0; i < plain.size(); ++i) plain[i] = activate(e, plain[i] + (sum ? addend[i] : 0.0f));
+                const auto expected = to_blocks(plain, 1, channels, out, b);
+                for (size_t i = 0; i < y.size(); ++i)
+                  ASSERT_NEAR(y[i], expected[i], 1e-4)
+                      << name(isa) << " width " << width << " stride " << stride << " taps " << taps << " depthwise "
+                      << depthwise << " sum " << sum << " " << name(e.activation) << " at " << i;
+                for (int64_t k = 0; k < 3; ++k) run(split, k, 1);
+                ASSERT_EQ(std::memcmp(split.data(), y.data(), y.size() * sizeof(float)), 0)
+                    << "bits depend on the split";
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(BlockedConv, NaNPassesThroughTheActivation) {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (isa > active_isa()) continue;
+    const int64_t b = onednn::channel_block(isa);
+    std::vector<float> x(b, NAN), w(b * b, 1.0f), y(b);
+    for (const Activation a : {Activation::none, Activation::relu, Activation::clip, Activation::hard_swish}) {
+      blocked_conv(isa, {1, 1, 1, 1}, x.data(), 1, w.data(), nullptr, y.data(), 1, false, {a, -1, 1});
+      for (float v : y) EXPECT_TRUE(std::isnan(v)) << name(a);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Convolution through oneDNN's direct kernels, share by share.
+// Direct convolution, share by share.
 #include "kernels/conv/direct.h"
 
 #include <algorithm>
@@ -45,6 +45,10 @@ bool is_ours(Activation a) {
   return a == Activation::relu || a == Activation::leaky_relu || a == Activation::clip ||
          a == Activation::hard_sigmoid || a == Activation::gelu || a == Activation::swish;
 }
+
+// From so many columns on, our code is as fast as what oneDNN generates; below, oneDNN gains by leaving out the taps
+// that read padding.
+constexpr int64_t kWideRow = 28;
 
 // oneDNN's generated code addresses with 32-bit offsets.
 bool fits(int64_t elements) { return elements < (int64_t{1} << 29); }
@@ -133,6 +137,45 @@ INSTANTIATE(Float16)
 INSTANTIATE(BFloat16)
 #undef INSTANTIATE
 
+bool DirectConv::generates_nothing(Isa isa, const ConvPack& pack, const Window& w, const Epilogue& epilogue) {
+  if (pack.form == ConvForm::plain_source || w.rank() > 2) return false;
+  if (!serves_blocked_conv(isa, w.strides.back(), epilogue.activation)) return false;
+  const bool wide = w.out.back() >= kWideRow || pack.taps == 1;
+  // Of depthwise ones oneDNN's are faster where a tap's weights are used by few outputs at a time.
+  return wide && (pack.form != ConvForm::depthwise || (isa == Isa::avx512 && pack.taps <= 9));
+}
+
+Status DirectConv::generate(onednn::ConvKey key, int64_t source_channels) {
+  auto made = onednn::make_convolution(key);
+  if (!made.ok()) {
+    // Padding of a whole kernel and more, and any padding of 1×1 kernels: pad a copy of the source instead.
+    bool padded = false;
+    for (int d = 0; d < 3; ++d) {
+      padded |= key.pads_begin[d] > 0 || key.pads_end[d] > 0;
+      offset_[d] = key.pads_begin[d];
+      source_[d] = (key.out[d] - 1) * key.strides[d] + (key.kernel[d] - 1) * key.dilations[d] + 1;
+    }
+    if (!padded) return made.status();
+    if (!checked_product(source_).has_value()) return unsupported("padded sizes overflow");
+    copies_source_ = true;
+    key.in = source_;
+    key.pads_begin = key.pads_end = {0, 0, 0};
+    made = onednn::make_convolution(key);
+    if (!made.ok()) return made.status();
+  }
+  whole_ = *made;
+  source_volume_ = product(source_);
+  if (!fits(source_volume_) || !fits(source_channels * source_volume_) || !fits(key.channels_out * out_volume_) ||
+      !fits(pack_.weight_elements()))
+    return unsupported("an image or weights of 2 GiB or more");
+  if (out_blocks_ % part_blocks_ != 0) {
+    key.channels_out = out_blocks_ % part_blocks_ * pack_.block;
+    if (key.depthwise) key.channels_in = key.channels_out;
+    ASSIGN_OR_RETURN(tail_, onednn::make_convolution(key));
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<std::shared_ptr<const DirectConv>> DirectConv::make(Isa isa, const ConvPack& pack, const ConvShape& shape,
                                                              const DirectConvOptions& options) {
   const Window& w = shape.window;
@@ -184,33 +227,14 @@ StatusOr<std::shared_ptr<const DirectConv>> DirectConv::make(Isa isa, const Conv
   const int64_t source_channels = depthwise ? c->out_blocks_ * b : pack.padded_in();
 
   c->source_ = c->in_;
+  c->source_volume_ = c->in_volume_;
   c->copies_source_ = !key.plain_source && !options.source_blocked;
-  auto made = onednn::make_convolution(key);
-  if (!made.ok()) {
-    // Padding of a whole kernel and more, and any padding of 1×1 kernels: pad a copy of the source instead.
-    bool padded = false;
-    for (int d = 0; d < 3; ++d) {
-      padded |= key.pads_begin[d] > 0 || key.pads_end[d] > 0;
-      c->offset_[d] = key.pads_begin[d];
-      c->source_[d] = (key.out[d] - 1) * key.strides[d] + (key.kernel[d] - 1) * key.dilations[d] + 1;
-    }
-    if (!padded) return made.status();
-    if (!checked_product(c->source_).has_value()) return unsupported("padded sizes overflow");
-    c->copies_source_ = true;
-    key.in = c->source_;
-    key.pads_begin = key.pads_end = {0, 0, 0};
-    made = onednn::make_convolution(key);
-    if (!made.ok()) return made.status();
-  }
-  c->whole_ = *made;
-  c->source_volume_ = product(c->source_);
-  if (!fits(c->source_volume_) || !fits(source_channels * c->source_volume_) ||
-      !fits(key.channels_out * c->out_volume_) || !fits(pack.weight_elements()))
-    return unsupported("an image or weights of 2 GiB or more");
-  if (c->out_blocks_ % c->part_blocks_ != 0) {
-    key.channels_out = c->out_blocks_ % c->part_blocks_ * b;
-    if (depthwise) key.channels_in = key.channels_out;
-    ASSIGN_OR_RETURN(c->tail_, onednn::make_convolution(key));
+  if (generates_nothing(isa, pack, w, options.epilogue)) {
+    c->geometry_ = {key.in[1],        key.in[2],        key.out[1],        key.out[2],
+                    key.kernel[1],    key.kernel[2],    key.strides[1],    key.strides[2],
+                    key.dilations[1], key.dilations[2], key.pads_begin[1], key.pads_begin[2]};
+  } else {
+    RETURN_IF_ERROR(c->generate(key, source_channels));
   }
   c->units_ = shape.batch * c->groups_run_ * c->parts_;
   if (c->copies_source_) {
@@ -221,7 +245,8 @@ StatusOr<std::shared_ptr<const DirectConv>> DirectConv::make(Isa isa, const Conv
     if (!elements) return unsupported("padded sizes overflow");
     c->shared_bytes_ = static_cast<size_t>(*elements);
   }
-  c->primitive_bytes_ = round_up(std::max(c->whole_->scratch_bytes(), c->tail_ ? c->tail_->scratch_bytes() : 0), 64);
+  for (const auto& p : {c->whole_, c->tail_})
+    if (p) c->primitive_bytes_ = std::max(c->primitive_bytes_, round_up(p->scratch_bytes(), 64));
   c->worker_bytes_ = c->primitive_bytes_;
   if (!options.dest_blocked)
     c->worker_bytes_ += static_cast<size_t>(c->part_blocks_ * b * c->out_volume_) * sizeof(float);
@@ -309,10 +334,18 @@ Status DirectConv::run(int64_t unit, const float* x, const float* w, const float
       transpose_2d(isa_, Element::w4, addend + plain_at + k * b * out_volume_, out_volume_, out, b, lanes, out_volume_);
     }
   }
-  const auto& primitive = blocks == part_blocks_ ? whole_ : tail_;
-  RETURN_IF_ERROR(primitive->run(src, w + out_at * per_output, bias ? bias + out_at : nullptr, dst, worker));
-  if (is_ours(options_.epilogue.activation))
-    sgemm_finish(isa_, {1, 1, {nullptr, 0, 0}, options_.epilogue}, dst, elements, 0, 1, 0, elements);
+  const float *weights = w + out_at * per_output, *biases = bias ? bias + out_at : nullptr;
+  if (whole_) {
+    const auto& primitive = blocks == part_blocks_ ? whole_ : tail_;
+    RETURN_IF_ERROR(primitive->run(src, weights, biases, dst, worker));
+    if (is_ours(options_.epilogue.activation))
+      sgemm_finish(isa_, {1, 1, {nullptr, 0, 0}, options_.epilogue}, dst, elements, 0, 1, 0, elements);
+  } else if (depthwise) {
+    blocked_depthwise(isa_, geometry_, src, weights, biases, dst, blocks, options_.sum, options_.epilogue);
+  } else {
+    blocked_conv(isa_, geometry_, src, pack_.padded_in() / b, weights, biases, dst, blocks, options_.sum,
+                 options_.epilogue);
+  }
   if (!options_.dest_blocked) {
     for (int64_t k = 0; k < blocks; ++k)
       transpose_2d(isa_, Element::w4, dst + k * b * out_volume_, b, y + plain_at + k * b * out_volume_, out_volume_,

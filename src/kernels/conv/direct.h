@@ -1,5 +1,5 @@
-// Convolution through oneDNN's direct kernels: packed weights that serve every shape, and a fixed set of shares of the
-// work.
+// Direct convolution: packed weights that serve every shape, and a fixed set of shares of the work, each through our
+// code for blocked channels, which serves every shape too, or through a primitive that oneDNN makes for one shape.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/conv/blocked_conv.h"
 #include "kernels/conv/window.h"
 #include "kernels/onednn/onednn.h"
 
@@ -57,6 +58,8 @@ struct DirectConvOptions {
 // each other; all source units come before the first unit.
 class DirectConv {
  public:
+  // Whether make() takes our code: then nothing is generated for the shape, and making it costs next to nothing.
+  static bool generates_nothing(Isa isa, const ConvPack& pack, const Window& window, const Epilogue& epilogue);
   static StatusOr<std::shared_ptr<const DirectConv>> make(Isa isa, const ConvPack& pack, const ConvShape& shape,
                                                           const DirectConvOptions& options);
   // Phase one, none if the source is read in place: copies channel blocks of x to the shared scratch.
@@ -69,9 +72,11 @@ class DirectConv {
 
   size_t shared_scratch_bytes() const { return shared_bytes_; }
   size_t worker_scratch_bytes() const { return worker_bytes_; }
-  const std::string& implementation() const { return whole_->implementation(); }
+  std::string implementation() const { return whole_ ? whole_->implementation() : "code for any extents"; }
 
  private:
+  Status generate(onednn::ConvKey key, int64_t source_channels);  // whole_ and tail_
+
   Isa isa_{};
   ConvPack pack_;
   DirectConvOptions options_;
@@ -82,7 +87,8 @@ class DirectConv {
   int64_t out_blocks_ = 0, part_blocks_ = 0, parts_ = 0;  // of one group
   int64_t source_units_ = 0, units_ = 0;
   size_t primitive_bytes_ = 0, shared_bytes_ = 0, worker_bytes_ = 0;
-  onednn::PrimitiveRef whole_, tail_;  // for part_blocks_ blocks, and for the last part if it has fewer
+  BlockedConv geometry_;               // where our code serves it
+  onednn::PrimitiveRef whole_, tail_;  // else: for part_blocks_ blocks, and for the last part if it has fewer
 };
 
 }  // namespace forethought::kernels

@@ -162,6 +162,11 @@ V apply(D d, const Epilogue& e, V v) {
       const V low = hn::IfThenElse(hn::Lt(r, hn::Zero(d)), hn::Zero(d), r);
       return hn::IfThenElse(hn::Gt(low, one), one, low);
     }
+    case Activation::hard_swish: {
+      const V r = hn::MulAdd(v, hn::Set(d, 1.0f / 6.0f), hn::Set(d, 0.5f)), one = hn::Set(d, 1.0f);
+      const V low = hn::IfThenElse(hn::Lt(r, hn::Zero(d)), hn::Zero(d), r);
+      return hn::Mul(v, hn::IfThenElse(hn::Gt(low, one), one, low));
+    }
     case Activation::sigmoid:
       return sigmoid_f32(v);
     case Activation::tanh:
@@ -201,7 +206,7 @@ void finish_impl(const Finish& f, float* c, int64_t c_stride, int64_t row_begin,
       row[j] = f.alpha * row[j] + (zr ? f.beta * zr[j * z.col_stride] : 0.0f);
     }
     const Activation a = f.epilogue.activation;
-    const bool done = a != Activation::elu && a != Activation::hard_swish;  // by apply()
+    const bool done = a != Activation::elu;  // by apply()
     const int64_t from = done ? scalar_from : col_begin;
     activate(f.epilogue, row + from, col_end - from);
   }

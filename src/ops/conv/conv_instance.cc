@@ -243,14 +243,16 @@ InstanceKey key_of(const ConvProblem& p) {
 StatusOr<KernelFacts> choose_direct_conv(const ConvProblem& p, InstanceCache* cache) {
   if (p.dtype != DType::kFloat && p.residual >= 0) return unsupported("a residual is added in f32 only");
   if (p.shape.batch < 1) return unsupported("an empty batch");
-  ASSIGN_OR_RETURN(auto runnable, cached_instance(cache, key_of(p), kInstanceBytes,
-                                                  [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
-                                                    ASSIGN_OR_RETURN(auto made, DirectInstance::make(p));
-                                                    return std::shared_ptr<const Runnable>(std::move(made));
-                                                  }));
+  const auto make = [&]() -> StatusOr<std::shared_ptr<const Runnable>> {
+    ASSIGN_OR_RETURN(auto made, DirectInstance::make(p));
+    return std::shared_ptr<const Runnable>(std::move(made));
+  };
+  // What has no code of its own costs less to make than to look up.
+  const bool cheap = kernels::DirectConv::generates_nothing(p.isa, p.pack, p.shape.window, p.epilogue);
+  ASSIGN_OR_RETURN(auto runnable, cached_instance(cheap ? nullptr : cache, key_of(p), kInstanceBytes, make));
   const auto& instance = static_cast<const DirectInstance&>(*runnable);
   KernelFacts facts;
-  facts.kernel = absl::StrCat("conv.onednn.direct.", name(p.dtype), ".", name(p.isa));
+  facts.kernel = absl::StrCat(cheap ? "conv.blocked." : "conv.onednn.direct.", name(p.dtype), ".", name(p.isa));
   facts.reason = absl::StrCat(instance.conv().implementation(), ", weights ", p.pack.name(), ", ",
                               instance.conv().units(), instance.conv().units() == 1 ? " share" : " shares");
   if (instance.conv().source_units() > 0) absl::StrAppend(&facts.reason, "; the source is copied to blocks in scratch");

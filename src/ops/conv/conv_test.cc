@@ -230,6 +230,15 @@ TEST(Conv, SaysWhatItChose) {
   ASSERT_TRUE(f32.ok());
   EXPECT_EQ(f32->facts.kernel, std::string("conv.onednn.direct.f32.") + name(active_isa()));
   EXPECT_NE(f32->facts.reason.find("jit"), std::string::npos) << f32->facts.reason;
+  for (const int64_t width : {32, 33}) {
+    const auto wide =
+        run_case({.op = "Conv",
+                  .inputs = {random(DType::kFloat, {1, 4, 5, width}, 1), random(DType::kFloat, {4, 4, 3, 3}, 2)},
+                  .constants = 2});
+    ASSERT_TRUE(wide.ok());
+    EXPECT_EQ(wide->facts.kernel, std::string("conv.blocked.f32.") + name(active_isa()));
+    EXPECT_NE(wide->facts.reason.find("any extents"), std::string::npos) << wide->facts.reason;
+  }
 }
 
 TEST(Conv, Refuses) {
