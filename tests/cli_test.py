@@ -282,6 +282,18 @@ def test_stages_tell_how_many_lanes_and_why(model):
     assert lanes("--dim", "N=2", "--lanes", 2) == {"count": 1, "reason": "no branches that could run side by side"}
 
 
+def test_stages_tell_where_sizes_of_new_shapes_come_from(model, tmp_path):
+    def sizes(path):
+        text = call("stages", path).stdout
+        told = json.loads(call("stages", path, "--json").stdout)["sizes"]
+        assert f"sizes: {told}\n" in text
+        return told
+    assert "formulas of the inputs' dims" in sizes(model)
+    fixed = tmp_path / "fixed.txt"
+    fixed.write_text("graph(%x: f32[2,3]) {\n  %y = Relu(%x)\n  return %y\n}")
+    assert sizes(fixed) == "the shape rules, for each set of shapes anew: no input has open dims"
+
+
 def test_numbers_for_symbols_that_are_not_there_are_warned_of(model):
     assert "no input has a dim 'Q'" in call("run", model, "--dim", "N=1", "--dim", "Q=2").stderr
 

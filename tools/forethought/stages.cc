@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "graph/size_formulas.h"
 #include "tools/forethought/command.h"
 
 namespace forethought {
@@ -30,8 +31,17 @@ StatusOr<Lanes> lanes_of(const StagesArguments& a, const Session& session) {
   return Lanes{program->lanes, program->host_lanes.reason};
 }
 
-nlohmann::json as_json(const PipelineReport& r, const Lanes& lanes) {
+// Where the sizes of a new set of shapes come from.
+std::string sizes_of(const Session& session) {
+  const SizeFormulas formulas(*session.prepared().view);
+  const std::string refused = formulas.refusal();
+  return refused.empty() ? fmt::format("{} formulas of the inputs' dims", formulas.size())
+                         : fmt::format("the shape rules, for each set of shapes anew: {}", refused);
+}
+
+nlohmann::json as_json(const PipelineReport& r, const Lanes& lanes, const std::string& sizes) {
   nlohmann::json j;
+  j["sizes"] = sizes;
   j["lanes"] = {{"count", lanes.count}, {"reason", lanes.reason}};
   for (const StageRecord& s : r.stages)
     j["stages"].push_back({{"stage", name(s.stage)},
@@ -66,7 +76,8 @@ int run(const StagesArguments& a) {
   const auto lanes = lanes_of(a, session);
   if (!lanes.ok()) return fail(lanes.status(), kBadInput);
   if (a.json) {
-    fmt::print("{}\n", as_json(r, *lanes).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n",
+               as_json(r, *lanes, sizes_of(session)).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return kOk;
   }
   fmt::print("{:<10} {:>9} {:>8} {:>8}\n", "stage", "ms", "before", "after");
@@ -78,6 +89,7 @@ int run(const StagesArguments& a) {
   for (const auto& [provider, n] : claimed)
     fmt::print("{} claimed {} nodes and runs {} after all rewrites\n", provider, n, runs[provider]);
   fmt::print("lanes: {}\n", lanes->count == 0 ? lanes->reason : fmt::format("{} ({})", lanes->count, lanes->reason));
+  fmt::print("sizes: {}\n", sizes_of(session));
   for (const JournalEntry& e : r.journal) ++(e.applied ? applied : declined)[e.rule];
   for (const auto& [rule, n] : applied) fmt::print("applied  {:>6}  {}\n", n, rule);
   for (const auto& [rule, n] : declined) fmt::print("declined {:>6}  {}\n", n, rule);
