@@ -261,6 +261,19 @@ TEST(ApiMemory, MemoryCannotChangePlacesWithAnInputThatHasNone) {
   ASSERT_TRUE(run.bind_output("next", floats({0, 0, 0}, kThree)).ok());
   EXPECT_THAT(run.run().message(), AllOf(HasSubstr("'next' is bound to memory"), HasSubstr("input 'h'"),
                                          HasSubstr("bind memory to the input, too, or the output to none")));
+  // Nor with one whose memory must not be written.
+  int deleted = 0;
+  float zeros[3] = {};
+  int64_t three[1] = {3};
+  ForeignTensor constant;
+  constant.manager = &deleted;
+  constant.data = zeros;
+  constant.ndim = 1;
+  constant.shape = three;
+  constant.flags = 1;
+  ASSERT_TRUE(run.bind_input("h", constant.import().value()).ok());
+  ASSERT_TRUE(run.run().ok());
+  EXPECT_THAT(run.run().message(), HasSubstr("input 'h' after each run, which is read-only: bind memory that can be"));
   ASSERT_TRUE(run.bind_input("h", floats({0, 0, 0}, kThree)).ok());
   for (float n = 1; n < 4; ++n) {
     ASSERT_TRUE(run.run().ok());

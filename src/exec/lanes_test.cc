@@ -197,12 +197,12 @@ ExecEnvironment with_device(TestExecutor& e, LaneDevice& device) {
 }
 
 TEST(Lanes, A18_GiveWhatOneLaneGives) {
-  for (uint64_t number = 0; number < 40; ++number) {
-    for (const int lanes : {2, 4}) {
-      const std::vector<float> expected = in_order(number, lanes);
-      for (const int threads : {1, 2, 4}) {
+  for (const int threads : {1, 2, 4}) {
+    TestExecutor e(threads);  // one for all: oneTBB's threads look into every pool that ended before they had a core
+    for (uint64_t number = 0; number < 40; ++number) {
+      for (const int lanes : {2, 4}) {
+        const std::vector<float> expected = in_order(number, lanes);
         RandomProgram r(number, lanes, 0);
-        TestExecutor e(threads);
         for (int repeat = 0; repeat < 5; ++repeat)
           ASSERT_EQ(values_of<float>(e.run(r.b.done(), {floats({1, 3})}).value()[0]), expected)
               << "program " << number << ", " << lanes << " lanes, " << threads << " threads";
@@ -287,6 +287,29 @@ TEST(Lanes, AnErrorAtAnyStepDrainsAndGivesEveryByteBack) {
       EXPECT_EQ(live_bytes(*e.budget), before);
       EXPECT_EQ(device.blocks.load(), 0);
     }
+  }
+}
+
+// Both steps fail, whichever is over first.
+TEST(Lanes, TheErrorOfTheEarliestStepIsTold) {
+  TestExecutor e(2);
+  for (int round = 0; round < 30; ++round) {
+    std::atomic<int> arrived{0};
+    const auto fail = [&](const char* what) {
+      return [&arrived, what](RunCtx&) -> Status {
+        ++arrived;
+        while (arrived.load() < 2) std::this_thread::yield();
+        return invalid(what);
+      };
+    };
+    ProgramBuilder b;
+    const int32_t x = b.input("x", DType::kFloat, {1});
+    b.step("s (Add)", {x, x}, {b.slab(0, DType::kFloat, {1})}, fail("the first"));
+    ProgramStep& other = b.step("t (Add)", {x, x}, {b.output("y", DType::kFloat, {1})}, fail("the second"));
+    other.lane = 1;
+    b.program().lanes = 2;
+    const Status status = e.run(b.done(), {floats({1})}).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("node s (Add) › the first"));
   }
 }
 

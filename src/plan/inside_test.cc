@@ -122,5 +122,27 @@ TEST(PlanInside, OtherProblemsAreRefusedOrPlacedSafely) {
   EXPECT_GT(refused, 200);
 }
 
+// The model gave the bytes to others when the value was dead there.
+TEST(PlanInside, AValueThatLivesLongerKeepsItsBytes) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const PlanProblem before = problem_of(seed);
+    const auto model = plan(before, Effort::replan);
+    ASSERT_TRUE(model.ok());
+    for (size_t s = 0; s + 1 < before.steps.size(); ++s) {
+      for (const ValueNo v : before.steps[s].writes) {
+        if (before.values[v].role != Role::execution) continue;
+        PlanProblem problem = before;
+        auto& reads = problem.steps.back().reads;
+        if (std::ranges::count(reads, v) > 0) continue;
+        reads.push_back(v);
+        const auto inside = plan_inside(problem, before, *model);
+        if (!inside.ok() || !inside->has_value()) continue;
+        const Status verdict = validate(problem, **inside);
+        ASSERT_TRUE(verdict.ok()) << seed << ", value " << v << ": " << verdict;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace forethought

@@ -31,6 +31,14 @@ constexpr const char* kEndless = R"(graph(%x: f32[4]) {
   return %y
 })";
 
+// The same without a step in its body.
+constexpr const char* kEndlessOfNothing = R"(graph(%x: f32[4]) {
+  %y = Loop(i64 9223372036854775807, bool true, %x) {
+    body: graph(%i: i64[], %c: bool[], %s: f32[4]) { return %c, %s }
+  }
+  return %y
+})";
+
 std::vector<std::byte> bytes_of(const std::vector<Value>& values) {
   std::vector<std::byte> all;
   for (const Value& v : values) {
@@ -117,6 +125,13 @@ TEST(AsyncRun, ErrorsAreTheHandlesToTell) {
   AsyncRun run = session->run_async(std::move(wrong)).value();
   EXPECT_THAT(std::string(run.wait().message()), HasSubstr("no input 'y'"));
   for (const Value& v : run.outputs()) EXPECT_TRUE(v.is_none());
+  AsyncRequest bound = request_for(0);  // with memory of the caller's for an output
+  bound.feeds[0].first = "y";
+  bound.output_names = {session->outputs()[1].name};
+  bound.outputs.push_back(random_floats({1, 32, 20, 20}, 0));
+  run = session->run_async(std::move(bound)).value();
+  EXPECT_FALSE(run.wait().ok());
+  for (const Value& v : run.outputs()) EXPECT_TRUE(v.is_none());
   AsyncRequest many = request_for(0);
   many.outputs.resize(7);
   EXPECT_THAT(std::string(session->run_async(std::move(many)).value().wait().message()), HasSubstr("more outputs"));
@@ -124,17 +139,59 @@ TEST(AsyncRun, ErrorsAreTheHandlesToTell) {
 }
 
 TEST(AsyncRun, CancelEndsEndlessRunsAndOnesThatHaveNotBegun) {
-  const auto session = session_of(kEndless);
-  ASSERT_TRUE(session);
-  std::vector<AsyncRun> runs;
-  for (int i = 0; i < 6; ++i) {  // more than there are threads
-    AsyncRequest request;
-    request.feeds.emplace_back("x", random_floats({4}, 1));
-    runs.push_back(session->run_async(std::move(request)).value());
+  SessionOptions as_it_stands;
+  as_it_stands.optimization_level = OptimizationLevel::disabled;
+  for (const char* text : {kEndless, kEndlessOfNothing}) {
+    const auto session = session_of(text, as_it_stands);
+    ASSERT_TRUE(session);
+    std::vector<AsyncRun> runs;
+    for (int i = 0; i < 6; ++i) {  // more than there are threads
+      AsyncRequest request;
+      request.feeds.emplace_back("x", random_floats({4}, 1));
+      runs.push_back(session->run_async(std::move(request)).value());
+    }
+    EXPECT_FALSE(runs[0].wait_for(std::chrono::milliseconds(5)));
+    for (const AsyncRun& run : runs) run.cancel();
+    for (const AsyncRun& run : runs) EXPECT_EQ(run.wait().code(), absl::StatusCode::kCancelled);
   }
-  EXPECT_FALSE(runs[0].wait_for(std::chrono::milliseconds(5)));
-  for (const AsyncRun& run : runs) run.cancel();
-  for (const AsyncRun& run : runs) EXPECT_EQ(run.wait().code(), absl::StatusCode::kCancelled);
+}
+
+// The outputs go with the last handle, though the thread of the run is not through with its callback.
+TEST(AsyncRun, WhatNobodyHoldsIsGivenBackAtOnce) {
+  const auto session = small_session();
+  ASSERT_TRUE(session);
+  const auto leased = [&] { return session->memory_statistics().of(MemoryRole::leased).live; };
+  std::promise<void> dropped;
+  std::promise<std::pair<int64_t, int64_t>> seen;
+  {
+    const auto run = session->run_async(request_for(1), [&](AsyncRun r) {
+      dropped.get_future().wait();
+      const int64_t held = leased();
+      { const AsyncRun last = std::move(r); }
+      seen.set_value({held, leased()});
+    });
+    ASSERT_TRUE(run.ok());
+  }
+  dropped.set_value();
+  const auto [held, after] = seen.get_future().get();
+  EXPECT_GT(held, 0);
+  EXPECT_EQ(after, 0);
+}
+
+// Whoever waits runs what no thread has begun: callbacks on all threads would wait for ever otherwise.
+TEST(AsyncRun, EveryCallbackMayWaitForARunOfItsOwn) {
+  const auto session = small_session();
+  ASSERT_TRUE(session);
+  std::atomic<int> right{0};
+  std::vector<AsyncRun> runs;
+  for (uint64_t i = 0; i < 40; ++i) {
+    runs.push_back(session
+                       ->run_async(request_for(i),
+                                   [&](AsyncRun) { right += session->run_async(request_for(i)).value().wait().ok(); })
+                       .value());
+  }
+  for (const AsyncRun& run : runs) EXPECT_TRUE(run.wait().ok());
+  while (right.load() < 40) std::this_thread::yield();
 }
 
 // Whatever is dropped first, the inputs stay as long as somebody reads them, and the outputs as long as wanted.

@@ -30,8 +30,8 @@ std::vector<Case> cases() {
        {rows},
        2},
       {"bounded",
-       "graph(%x: f32[40,64]) { %i = NonZero(%x) %f = Cast<to=1>(%i) %s = Softmax<axis=0>(%f) return %s }",
-       {rows},
+       "graph(%x: f32[41,67]) { %i = NonZero(%x) %f = Cast<to=1>(%i) %s = Softmax<axis=0>(%f) return %s, %i, %f }",
+       {random_floats({41, 67}, 1)},  // all alive at once, none of a size that is one of the arena's classes
        1},
       {"a body",
        R"(graph(%x: f32[40,64], %c: bool[]) {

@@ -80,10 +80,10 @@ TEST(RunnerDeathTest, ExitWithJobsUnderWay) {
   EXPECT_EXIT(
       {
         static std::atomic<bool> hurry{false};
-        static Runner runner(2);
+        static auto* const runner = new Runner(2);  // that nobody ends
         static std::atomic<int> begun{0};
         for (int i = 0; i < 5; ++i) {
-          static_cast<void>(runner.start(std::make_shared<LambdaJob>(
+          static_cast<void>(runner->start(std::make_shared<LambdaJob>(
               [] {
                 ++begun;
                 while (!hurry) std::this_thread::yield();
