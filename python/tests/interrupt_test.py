@@ -30,16 +30,16 @@ PREPARE = """
 CASES = {
     "plain": """
         for _ in range(3):
-            interrupt_later()
             try:
+                interrupt_later()
                 run(FOREVER)
             except KeyboardInterrupt:
                 print("interrupted", run(3)[0])
     """,
     "run options": """
         options = ft.RunOptions()
-        interrupt_later()
         try:
+            interrupt_later()
             run(FOREVER, options)
         except KeyboardInterrupt:
             print("interrupted", options.terminate, run(3, options)[0])
@@ -48,8 +48,8 @@ CASES = {
         run(1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         time.sleep(0.05)
-        interrupt_later()
         try:
+            interrupt_later()
             run(FOREVER)
         except KeyboardInterrupt:
             print("interrupted")
@@ -60,8 +60,10 @@ CASES = {
         signal.signal(signal.SIGINT, lambda *_: heard.append(1))
         time.sleep(0.05)
         options = ft.RunOptions()
-        interrupt_later()
-        threading.Timer(0.6, setattr, (options, "terminate", True)).start()
+        def interrupt_and_cancel():
+            os.kill(os.getpid(), signal.SIGINT)
+            options.terminate = True
+        threading.Timer(0.3, interrupt_and_cancel).start()
         try:
             run(FOREVER, options)
         except ft.Fail as e:
@@ -76,8 +78,8 @@ CASES = {
                 ends.append("by its flag")
         thread = threading.Thread(target=work)
         thread.start()
-        interrupt_later()
         try:
+            interrupt_later()
             run(FOREVER)
         except KeyboardInterrupt:
             print("interrupted", thread.is_alive())

@@ -267,11 +267,11 @@ import threading, time, sys
 sys.path[:0] = %r
 from small_models import ADD, X
 import forethought as ft
-started = threading.Event()
+started, ending = threading.Event(), threading.Event()
 def callback(*_):
-    started.set(); time.sleep(0.2); print("callback ends", flush=True)
+    started.set(); ending.wait(); time.sleep(0.2); print("callback ends", flush=True)
 ft.InferenceSession(ADD).run_async(None, {"x": X, "y": X}, callback, None)
-started.wait(); print("script ends", flush=True)
+started.wait(); print("script ends", flush=True); ending.set()
 """ % [str(pathlib.Path(__file__).parent), *sys.path]
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.split("\n")) == (0, ["script ends", "callback ends", ""]), done.stderr
