@@ -22,9 +22,12 @@ std::optional<std::string> plain_symbol(const Dim& d) {
 }  // namespace
 
 SizeFormulas::SizeFormulas(const Graph& graph) : graph_(graph), table_(seed_facts(graph)) {
+  const auto text = [&](NodeId id) {
+    return absl::StrCat("node ", graph.node(id).name, " (", to_string(graph.node(id).op), ")");
+  };
   for (const NodeId id : table_.order)
     if (!graph.node(id).bodies.empty()) {
-      refusal_ = absl::StrCat("node ", graph.node(id).name, " (", to_string(graph.node(id).op), ") holds graphs");
+      refusal_ = absl::StrCat(text(id), " holds graphs");
       return;
     }
   for (uint32_t i = 0; i < graph.inputs().size(); ++i) {
@@ -47,8 +50,7 @@ SizeFormulas::SizeFormulas(const Graph& graph) : graph_(graph), table_(seed_fact
     return;
   }
   if (table_.not_by_formula.valid()) {
-    const GraphNode& n = graph.node(table_.not_by_formula);
-    refusal_ = absl::StrCat("what node ", n.name, " (", to_string(n.op), ") makes of open dims is no formula");
+    refusal_ = absl::StrCat("what ", text(table_.not_by_formula), " makes of open dims is no formula");
     return;
   }
   constants_ = {-1, 0, 1};
@@ -145,6 +147,7 @@ std::string SizeFormulas::refusal() const {
 }
 
 bool SizeFormulas::fill(FactTable& facts) const {
+  if (!refusal().empty()) return false;
   const std::optional<Numbers> numbers = evaluate(facts);
   if (!numbers) return false;
   {
@@ -179,6 +182,7 @@ std::optional<uint32_t> SizeFormulas::contradicted(const Numbers& numbers, const
 }
 
 void SizeFormulas::believe(const FactTable& inferred) {
+  if (!refusal().empty()) return;
   const std::optional<Numbers> numbers = evaluate(inferred);
   if (!numbers) return;
   const std::optional<uint32_t> wrong = contradicted(*numbers, inferred);

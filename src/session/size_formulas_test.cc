@@ -127,6 +127,7 @@ TEST(SizeFormulas, TheRulesAreAskedWhereLessIsEqual) {
   // What no formula may excuse.
   for (const Shapes& bad : {Shapes{{7, 4}, {6, 4}}, Shapes{{7, 4}, {7, 5}}}) {
     const auto plan = session->plan_for(bad);
+    EXPECT_TRUE(absl::IsInvalidArgument(plan.status())) << plan.status();
     EXPECT_THAT(std::string(plan.status().message()), testing::HasSubstr("does not broadcast"));
   }
 }
@@ -134,11 +135,28 @@ TEST(SizeFormulas, TheRulesAreAskedWhereLessIsEqual) {
 TEST(SizeFormulas, EmptyDimsAreNoOnes) {
   const auto session = checked_session("graph(%x: f32[N,4], %z: f32[K,4]) {\n%y = Add(%x, %z)\nreturn %y\n}");
   ASSERT_TRUE(session);
+  EXPECT_EQ(count_by_formula(*session, {{{5, 4}, {1, 4}}, {{6, 4}, {1, 4}}, {{7, 4}, {1, 4}}}), 1);
   for (int round = 0; round < 3; ++round) {
     const auto plan = session->plan_for(Shapes{{0, 4}, {1, 4}});
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_EQ((*plan)->values[(*plan)->outputs[0]].dims, (Dims{0, 4}));
   }
+}
+
+TEST(SizeFormulas, NegativeAndHugeNumbersAreLeftToTheRules) {
+  const auto session = checked_session(R"(graph(%x: f32[N,4]) {
+    %s = Shape(%x)
+    %less = Sub(%s, [3, 0])
+    %y = ConstantOfShape(%less)
+    return %y
+  })");
+  ASSERT_TRUE(session);
+  EXPECT_EQ(count_by_formula(*session, {{{7, 4}}, {{8, 4}}, {{9, 4}}}), 1);
+  const auto plan = session->plan_for(Shapes{{2, 4}});
+  EXPECT_TRUE(absl::IsInvalidArgument(plan.status())) << plan.status();
+  EXPECT_THAT(std::string(plan.status().message()), testing::HasSubstr("the shape to make has a -1"));
+  EXPECT_EQ(count_by_formula(*session, {{{int64_t{1} << 31, 4}}}), 0);
+  EXPECT_EQ(count_by_formula(*session, {{{int64_t{1} << 30, 4}}}), 1);
 }
 
 // The table has eight rows: a ninth has no place.
@@ -154,6 +172,7 @@ TEST(SizeFormulas, ALimitInTheMiddleHolds) {
   const auto at = [](int64_t length) { return Shapes{{length, 2}, {8, 2}}; };
   EXPECT_EQ(count_by_formula(*session, {at(3), at(4), at(5), at(6), at(7)}), 3);
   const auto plan = session->plan_for(at(9));
+  EXPECT_TRUE(absl::IsInvalidArgument(plan.status())) << plan.status();
   EXPECT_THAT(std::string(plan.status().message()), testing::HasSubstr("does not broadcast"));
   EXPECT_EQ(count_by_formula(*session, {at(6)}), 1);
 }

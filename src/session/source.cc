@@ -90,7 +90,8 @@ void GraphSource::keep(Key key, std::shared_ptr<const CompiledProgram> program) 
 Status GraphSource::compare_with_rules(const FactTable& filled) const {
   FactTable inferred = seed_facts(*graph_.view);
   for (const ValueId v : graph_.view->inputs()) inferred[v] = filled[v];
-  RETURN_IF_ERROR(with_context(infer_facts(*graph_.view, inferred), "formulas gave sizes that the shape rules refuse"));
+  if (const Status s = infer_facts(*graph_.view, inferred); !s.ok())
+    return internal(absl::StrCat("formulas gave sizes that the shape rules refuse: ", s.message()));
   for (uint32_t v = 0; v < filled.values.size(); ++v) {
     const ValueFact &a = filled.values[v], &b = inferred.values[v];
     if (!(a.type == b.type) || to_string(a.shape) != to_string(b.shape))
