@@ -60,9 +60,7 @@ struct LoopProgram {
     ProgramStep& s = b.step("loop (Loop)", {t, x}, {y}, [trips](RunCtx& c) { return loop(c, trips); });
     s.scratch_offset = 4096;
     s.scratch_shared = 2048;
-    s.bodies = {&source};
-    s.body_slab_offset = {planned ? 8192 : -1};
-    s.body_slab_bytes = {planned ? body->slab_bytes : 0};
+    s.extras.write().bodies = {{&source, planned ? 8192 : -1, planned ? body->slab_bytes : 0}};
     b.reserve_slab(8192 + body->slab_bytes);
     program = b.done();
   }
@@ -128,7 +126,7 @@ TEST(Body, ProgramsMayChangeFromTripToTrip) {
     return c.host->set_output(0, std::move(state));
   });
   s.sized_at_run = 1;
-  s.bodies = {&source};
+  s.extras.write().bodies = {{&source}};
   const auto program = b.done();
   TestExecutor e;
   for (int repeat = 0; repeat < 3; ++repeat) {
@@ -147,10 +145,13 @@ TEST(Body, AnErrorNamesTheWholePath) {
   });
   ProgramBuilder b;
   const int32_t x = b.input("x", DType::kFloat, {1});
-  b.step("if (If)", {x}, {}, [](RunCtx& c) {
-     const std::vector<BodyValue> inputs{Value(borrowed(c.in(0), c.in(0).data))};
-     return c.host->run_body(0, inputs, {});
-   }).bodies = {&failing};
+  b.step("if (If)", {x}, {},
+         [](RunCtx& c) {
+           const std::vector<BodyValue> inputs{Value(borrowed(c.in(0), c.in(0).data))};
+           return c.host->run_body(0, inputs, {});
+         })
+      .extras.write()
+      .bodies = {{&failing}};
   TestExecutor e;
   const Status status = e.run(b.done(), {floats({1})}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("if (If)"));
@@ -165,7 +166,7 @@ TEST(Body, PassesObjectsAndCopiesWhatIsPassedThrough) {
     ProgramBuilder b;
     const int32_t x = b.input("x", DType::kFloat, {1});
     const int32_t s = b.input("s", DType::kUndefined, {});
-    b.value(s).type = ValueType::sequence(ValueType::tensor(DType::kFloat));
+    b.value(s).kind = ValueType::Kind::sequence;
     b.value(s).known = false;
     b.list_output(x);
     b.list_output(s);
@@ -185,7 +186,7 @@ TEST(Body, PassesObjectsAndCopiesWhatIsPassedThrough) {
     return c.host->set_output(0, std::move(outputs[0]));
   });
   s.sized_at_run = 1;
-  s.bodies = {&source};
+  s.extras.write().bodies = {{&source}};
   TestExecutor e;
   EXPECT_THAT(values_of<float>(e.run(b.done(), {floats({5})}).value()[0]), ElementsAre(5));
 }

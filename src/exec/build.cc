@@ -84,7 +84,7 @@ int32_t Frame::group_of(int32_t value) const {
 }
 
 bool Frame::is_special(const ProgramStep& step) const {
-  if (!step.runnable || !step.release_after.empty()) return true;
+  if (!step.runnable || !step.extras->release_after.empty()) return true;
   return std::any_of(step.outputs.begin(), step.outputs.end(), [&](int32_t v) {
     if (v < 0) return false;
     const Base base = program_->values[v].base;
@@ -97,7 +97,7 @@ void Frame::build_steps() {
   size_t args = 0, children = 0;
   for (const ProgramStep& s : p.steps) {
     args += s.inputs.size() + s.outputs.size();
-    children += s.bodies.size();
+    children += s.extras->bodies.size();
   }
   args_.reserve(args);  // spans point into it
   steps_.resize(p.steps.size());
@@ -120,7 +120,7 @@ void Frame::build_steps() {
     step.ctx.host = &hosts_[lane < hosts_.size() ? lane : 0];
     step.special = is_special(from);
     step.first_child = static_cast<int32_t>(children);
-    children += from.bodies.size();
+    children += from.extras->bodies.size();
     if (from.scratch_shared + from.scratch_per_worker > 0) {
       const int32_t device = lane < p.lane_device.size() ? p.lane_device[lane] : -1;
       auto& fixups = known_device(device) ? devices_[device].scratch_fixups : scratch_fixups_;

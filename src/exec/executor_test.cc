@@ -101,10 +101,8 @@ TEST(Executor, SteadyRunsOfBodiesAndOfUnknownSizesDoNoHeapWorkEither) {
     return c.host->set_output(0, std::move(outputs[0]));
   });
   s.sized_at_run = 1;
-  s.bodies = {&source};
-  s.body_slab_offset = {0};
-  s.body_slab_bytes = {body->slab_bytes};
-  s.release_after = {found};
+  s.extras.write().bodies = {{&source, 0, body->slab_bytes}};
+  s.extras.write().release_after = {found};
   b.reserve_slab(body->slab_bytes);
   const auto program = b.done();
   TestExecutor e;
@@ -202,8 +200,8 @@ TEST(Executor, SizesThatOnlyTheRunTells) {
   const int32_t twice = b.unknown(b.side("twice", DType::kInt64, {}));
   const int32_t y = b.unknown(b.output("y", DType::kInt64, {}));
   b.step("nz (NonZero)", {x}, {found}, positive_indices).sized_at_run = 1;
-  b.step("t (Double)", {found}, {twice}, nullptr).release_after = {found};
-  b.step("u (Double)", {twice}, {y}, nullptr).release_after = {twice};
+  b.step("t (Double)", {found}, {twice}, nullptr).extras.write().release_after = {found};
+  b.step("u (Double)", {twice}, {y}, nullptr).extras.write().release_after = {twice};
   b.program().resolver = &resolver;
   const auto program = b.done();
   TestExecutor e;
@@ -245,7 +243,7 @@ TEST(Executor, ADynamicViewSharesBytesThatStayAndCopiesOthers) {
           to_output ? b.unknown(b.output("y", DType::kFloat, {})) : b.unknown(b.side("view", DType::kFloat, {}));
       b.step("a (Add)", {x, x}, {t}, add_f32);
       ProgramStep& step = b.step("v (Reshape)", {t}, {view}, nullptr);
-      if (!from_slab) step.release_after = {t};  // the view keeps the bytes
+      if (!from_slab) step.extras.write().release_after = {t};  // the view keeps the bytes
       if (!to_output) b.step("c (Add)", {view, view}, {b.output("y", DType::kFloat, {2})}, add_f32);
       b.program().resolver = &resolver;
       TestExecutor e;
@@ -311,7 +309,7 @@ TEST(Executor, TensorsEscapeIntoSequencesAndComeBack) {
   b.step("b (Add)", {x, x}, {planned}, add_f32);
   ProgramStep& construct = b.step("s (SequenceConstruct)", {x, escaping, planned}, {sequence}, sequence_of_inputs);
   construct.escapes = 2;
-  construct.release_after = {escaping};
+  construct.extras.write().release_after = {escaping};
   b.step("t (SequenceAt)", {sequence}, {item}, [](RunCtx& c) {
      return c.host->set_output(0, c.in(0).object->sequence()->items[1]);
    }).sized_at_run = 1;
@@ -341,7 +339,7 @@ TEST(Executor, TensorsEscapeIntoSequencesAndComeBack) {
 TEST(Executor, AnAdoptedOutputNeverSharesBytesWithAnotherResult) {
   ProgramBuilder b;
   const int32_t sequence = b.input("s", DType::kUndefined, {});
-  b.value(sequence).type = float_sequence();
+  b.value(sequence).kind = ValueType::Kind::sequence;
   b.value(sequence).known = false;
   const int32_t y = b.unknown(b.output("y", DType::kFloat, {}));
   b.step("t (SequenceAt)", {sequence}, {y}, [](RunCtx& c) {
@@ -403,7 +401,8 @@ TEST(Executor, StringsAreObjectsOfTheFrame) {
   const int32_t x = b.input("x", DType::kString, {2});
   const int32_t doubled = b.object("doubled", ValueType::tensor(DType::kString));
   b.value(doubled).known = true;
-  b.value(doubled).dims = {2};
+  static constexpr int64_t two[] = {2};
+  b.value(doubled).dims = two;
   const int32_t y = b.output("y", DType::kString, {2});
   const auto twice = [](RunCtx& c) {
     for (int i = 0; i < 2; ++i) c.out_as<std::string>(0)[i] = c.in_as<std::string>(0)[i] + c.in_as<std::string>(0)[i];
@@ -487,12 +486,12 @@ TEST(Executor, StepsOfSeveralLanesRunInTheOrderOfTheList) {
   const int32_t x = b.input("x", DType::kFloat, {1});
   const int32_t a = b.slab(0, DType::kFloat, {1}), c = b.slab(64, DType::kFloat, {1});
   const int32_t y = b.output("y", DType::kFloat, {1});
-  b.step("a (Add)", {x, x}, {a}, add_f32).signals = {0};
+  b.step("a (Add)", {x, x}, {a}, add_f32).extras.write().signals = {0};
   ProgramStep& other = b.step("c (Add)", {x, a}, {c}, add_f32);
   other.lane = 1;
-  other.waits = {0};
-  other.signals = {1};
-  b.step("y (Add)", {a, c}, {y}, add_f32).waits = {1};
+  other.extras.write().waits = {0};
+  other.extras.write().signals = {1};
+  b.step("y (Add)", {a, c}, {y}, add_f32).extras.write().waits = {1};
   b.program().lanes = b.program().notifications = 2;
   TestExecutor e;
   EXPECT_THAT(values_of<float>(e.run(b.done(), {floats({1})}).value()[0]), ElementsAre(5));

@@ -130,7 +130,7 @@ Status Frame::bind_outputs() {
     }
     if (preset_[o]) {
       Tensor& tensor = outputs_[o].tensor();
-      tensor.dims = value.dims;
+      tensor.dims.assign(value.dims.begin(), value.dims.end());
       tensor.layout = value.layout;
     } else {
       ASSIGN_OR_RETURN(outputs_[o], take_tensor(output_pool(), value.name, value.dtype, value.layout, value.dims));

@@ -195,8 +195,8 @@ inline bool sized_at_run(uint32_t mask, size_t slot) { return slot < 32 && ((mas
 // tensor if one comes.
 inline bool is_text(const ProgramValue& v) { return v.dtype == DType::kString; }
 inline bool is_plain_object(const ProgramValue& v) {
-  return v.dtype == DType::kUndefined && !v.type.is_tensor() &&
-         (v.base == Base::object || v.base == Base::input || !v.type.is_unknown());
+  return v.dtype == DType::kUndefined && v.kind != ValueType::Kind::tensor &&
+         (v.base == Base::object || v.base == Base::input || v.kind != ValueType::Kind::unknown);
 }
 
 }  // namespace forethought

@@ -74,7 +74,7 @@ Status Lanes::build(const ExecEnvironment& environment) {
     if (step.lane < 0 || static_cast<size_t>(step.lane) >= lanes)
       return internal(fmt::format("step {} is on lane {} of {}", step.name, step.lane, lanes));
     RETURN_IF_ERROR(add_waits(static_cast<int32_t>(s)));
-    for (const int32_t n : step.signals) {
+    for (const int32_t n : step.extras->signals) {
       if (n < 0 || n >= program_.notifications || signaller_[n] >= 0)
         return internal(fmt::format("step {} gives notification {}, which is unknown or given twice", step.name, n));
       signaller_[n] = step.lane;
@@ -87,7 +87,7 @@ Status Lanes::build(const ExecEnvironment& environment) {
 Status Lanes::add_waits(int32_t s) {
   const ProgramStep& step = program_.steps[s];
   Lane& own = lanes_[step.lane];
-  for (const int32_t n : step.waits) {
+  for (const int32_t n : step.extras->waits) {
     if (n < 0 || n >= program_.notifications || signaller_[n] < 0)
       return internal(fmt::format("step {} waits for notification {}, which no earlier step gives", step.name, n));
     if (signaller_[n] == step.lane) continue;
@@ -179,7 +179,7 @@ Status Lanes::advance(Lane& lane, int32_t s) {
   const ProgramStep& step = program_.steps[s];
   for (const int32_t n : waits_[s].enqueue) RETURN_IF_ERROR(lane.driver->wait(n, *lanes_[signaller_[n]].driver));
   RETURN_IF_ERROR(lane.driver->launch((*ready_)[s]));
-  for (const int32_t n : step.signals) {
+  for (const int32_t n : step.extras->signals) {
     if (lane.on_host) {
       RETURN_IF_ERROR(lane.driver->record(n));
       continue;

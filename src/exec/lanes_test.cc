@@ -159,7 +159,7 @@ struct RandomProgram {
         auto& all = b.program().steps;
         if (from < 0 || all[from].lane == lane) continue;
         waits_of_next.push_back(b.program().notifications);
-        all[from].signals.push_back(b.program().notifications++);
+        all[from].extras.write().signals.push_back(b.program().notifications++);
       }
       names.push_back("s" + std::to_string(s) + " (Add)");
       ProgramStep& step = b.step(names.back(), in, {y}, [s, before](RunCtx& c) {
@@ -167,7 +167,7 @@ struct RandomProgram {
         return add_f32(c);
       });
       step.lane = lane;
-      step.waits = waits_of_next;
+      step.extras.write().waits = waits_of_next;
       waits_of_next.clear();
       values.push_back(y);
       producer.push_back(s);
@@ -183,7 +183,8 @@ struct RandomProgram {
 
 std::vector<float> in_order(uint64_t number, int lanes) {
   RandomProgram r(number, lanes, 0);
-  for (ProgramStep& step : r.b.program().steps) step.lane = 0, step.waits.clear(), step.signals.clear();
+  for (ProgramStep& step : r.b.program().steps)
+    step.lane = 0, step.extras.write().waits.clear(), step.extras.write().signals.clear();
   r.b.program().lanes = 1;
   r.b.program().notifications = 0;
   TestExecutor e(1);
@@ -245,8 +246,8 @@ TEST(Lanes, RunAtTheSameTime) {
   b.step("s (Add)", {x, x}, {s}, meet);
   ProgramStep& other = b.step("t (Add)", {x, x}, {t}, meet);
   other.lane = 1;
-  other.signals = {0};
-  b.step("y (Add)", {s, t}, {b.output("y", DType::kFloat, {1})}, add_f32).waits = {0};
+  other.extras.write().signals = {0};
+  b.step("y (Add)", {s, t}, {b.output("y", DType::kFloat, {1})}, add_f32).extras.write().waits = {0};
   b.program().lanes = 2;
   b.program().notifications = 1;
   TestExecutor e(2);
@@ -352,8 +353,8 @@ TEST(Lanes, ACancelEndsARunThatWaitsForADevice) {
     return add_f32(c);
   });
   first.lane = 1;
-  first.signals = {0};
-  b.step("y (Add)", {s, s}, {b.output("y", DType::kFloat, {1})}, add_f32).waits = {0};
+  first.extras.write().signals = {0};
+  b.step("y (Add)", {s, s}, {b.output("y", DType::kFloat, {1})}, add_f32).extras.write().waits = {0};
   b.program().lanes = 2;
   b.program().notifications = 1;
   b.program().lane_device = {-1, 0};
@@ -404,15 +405,15 @@ TEST(Lanes, WhatAStepMakesAtRunIsSeenOnAnotherLane) {
     });
     first.sized_at_run = 1;
     first.lane = 1;
-    first.signals = {0};
+    first.extras.write().signals = {0};
     ProgramStep& second = b.step("y (Twice)", {s}, {y}, [](RunCtx& c) -> Status {
       ASSIGN_OR_RETURN(void* data, c.host->output(0, c.in(0).dims()));
       for (int i = 0; i < 2; ++i) static_cast<float*>(data)[i] = 2 * c.in_as<float>(0)[i];
       return absl::OkStatus();
     });
     second.sized_at_run = 1;
-    second.waits = {0};
-    second.release_after = {s};
+    second.extras.write().waits = {0};
+    second.extras.write().release_after = {s};
     b.program().lanes = 2;
     b.program().notifications = 1;
     TestExecutor e(threads);
@@ -428,13 +429,13 @@ struct Malformed {
 TEST(Lanes, ProgramsThatMakeNoSenseAreErrors) {
   const Malformed cases[] = {
       {[](Program& p) { p.steps[0].lane = 5; }, "lane 5 of 2"},
-      {[](Program& p) { p.steps[0].signals = {1}; }, "unknown or given twice"},
+      {[](Program& p) { p.steps[0].extras.write().signals = {1}; }, "unknown or given twice"},
       {[](Program& p) {
-         p.steps[0].signals = {0, 0};
+         p.steps[0].extras.write().signals = {0, 0};
        },
        "unknown or given twice"},
-      {[](Program& p) { p.steps[0].signals = {}; }, "no earlier step gives"},
-      {[](Program& p) { p.steps[1].waits = {7}; }, "no earlier step gives"},
+      {[](Program& p) { p.steps[0].extras.write().signals = {}; }, "no earlier step gives"},
+      {[](Program& p) { p.steps[1].extras.write().waits = {7}; }, "no earlier step gives"},
       {[](Program& p) {
          p.lane_device = {-1, 3};
        },
@@ -443,9 +444,9 @@ TEST(Lanes, ProgramsThatMakeNoSenseAreErrors) {
   for (const Malformed& m : cases) {
     ProgramBuilder b;
     const int32_t x = b.input("x", DType::kFloat, {1}), s = b.slab(0, DType::kFloat, {1});
-    b.step("s (Add)", {x, x}, {s}, add_f32).signals = {0};
+    b.step("s (Add)", {x, x}, {s}, add_f32).extras.write().signals = {0};
     ProgramStep& other = b.step("y (Add)", {s, s}, {b.output("y", DType::kFloat, {1})}, add_f32);
-    other.waits = {0};
+    other.extras.write().waits = {0};
     other.lane = 1;
     b.program().lanes = 2;
     b.program().notifications = 1;

@@ -25,38 +25,71 @@ enum class Base : uint8_t { none, slab, weight, input, output, side, object };
 
 struct ProgramValue {
   Base base = Base::none;
-  int32_t device = -1;  // of the slab: a place in ExecEnvironment::devices; -1: the host
-  int32_t index = 0;    // which weight, input or output
-  int64_t offset = 0;   // in its base; of a view: in its root
-  int32_t root = -1;    // value whose side buffer or output this one is a view of; -1: none
-  DType dtype = DType::kUndefined;
   bool known = false;  // dims are known now
-  Dims dims;
+  DType dtype = DType::kUndefined;
+  ValueType::Kind kind = ValueType::Kind::unknown;
   Layout layout;
+  int32_t device = -1;            // of the slab: a place in ExecEnvironment::devices; -1: the host
+  int32_t index = 0;              // which weight, input or output
+  int32_t root = -1;              // value whose side buffer or output this one is a view of; -1: none
+  int64_t offset = 0;             // in its base; of a view: in its root
+  std::span<const int64_t> dims;  // Program::dims owns them
   int64_t bytes = 0;
-  std::string_view name;  // Program::names owns it
-  ValueType type;
+  std::string_view name;  // Program::graph owns it
+
+  bool is_object() const { return kind != ValueType::Kind::tensor || dtype == DType::kString; }
+};
+
+// A T on the heap, made when it is first written to, and copied with its owner. Until then it reads like T().
+template <typename T>
+class Rare {
+ public:
+  Rare() = default;
+  Rare(const Rare& other) : made_(other.made_ ? std::make_unique<T>(*other.made_) : nullptr) {}
+  Rare(Rare&&) noexcept = default;
+  Rare& operator=(Rare other) noexcept {
+    made_ = std::move(other.made_);
+    return *this;
+  }
+  const T* operator->() const {
+    static const T none;
+    return made_ ? made_.get() : &none;
+  }
+  T& write() {
+    if (!made_) made_ = std::make_unique<T>();
+    return *made_;
+  }
+
+ private:
+  std::unique_ptr<T> made_;
+};
+
+// What few steps have.
+struct StepExtras {
+  struct Body {
+    ProgramSource* source = nullptr;  // owned by the session
+    int64_t slab_offset = -1;         // where its planned slab lies in this slab; -1: from the side arena
+    int64_t slab_bytes = 0;
+  };
+  std::vector<Body> bodies;            // of control flow
+  std::vector<int32_t> release_after;  // side values and objects whose last use is this step
+  // Notifications; in the list of steps each is signalled before a step waits.
+  absl::InlinedVector<int32_t, 4> waits, signals;
 };
 
 struct ProgramStep {
   const Runnable* runnable = nullptr;                  // null: a dynamic step, resolved when it runs
   std::shared_ptr<const Runnable> keep;                // owns `runnable` if it is an instance
-  absl::InlinedVector<int32_t, 4> inputs, outputs;     // indices of values; -1: absent
+  std::span<const int32_t> inputs, outputs;            // indices of values; -1: absent. Program::graph owns them
   std::span<const std::span<const std::byte>> packed;  // one an input; the session's
   int64_t scratch_offset = 0;                          // in the slab of the lane's device
   size_t scratch_shared = 0, scratch_per_worker = 0;   // each rounded to 64
   uint32_t sized_at_run = 0;                           // bit per output
   uint32_t escapes = 0;                                // bit per input
-  absl::InlinedVector<Alias, 1> aliases;               // of dynamic steps: honoured by sharing the side buffer
-  std::vector<ProgramSource*> bodies;                  // of control flow; owned by the session
-  std::vector<int64_t> body_slab_offset;  // where the body's planned slab lies in this slab; -1: from the side arena
-  std::vector<int64_t> body_slab_bytes;
-  std::vector<int32_t> release_after;  // side values and objects whose last use is this step
   int32_t lane = 0;
-  absl::InlinedVector<int32_t, 4> waits,
-      signals;            // notifications; in the list of steps each is signalled before a step waits
   int32_t node = -1;      // for the resolver and for reports
-  std::string_view name;  // "/layer1/conv (Conv)"; Program::names owns it
+  std::string_view name;  // "/layer1/conv (Conv)"; Program::graph owns it
+  Rare<StepExtras> extras;
 };
 
 // A step whose shapes, kernel or scratch are known only now. Called by the executor with the inputs in memory.
@@ -91,7 +124,8 @@ struct Program {
     int32_t from = 0;    // value
   };
   std::vector<CopyOut> copies;
-  std::shared_ptr<const void> names;  // what the names of values and steps look into
+  // What values and steps look into: names and lists of operands, the same for all sizes of a graph, and dims.
+  std::shared_ptr<const void> graph, dims;
 };
 
 // Gives the program for a set of inputs: from a bounded cache with an exact key (dtypes and dims of every input), or

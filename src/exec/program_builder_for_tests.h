@@ -50,10 +50,10 @@ class ProgramBuilder {
   int32_t side(std::string name, DType dtype, Dims dims) {
     return add(Base::side, std::move(name), dtype, std::move(dims));
   }
-  int32_t object(std::string name, ValueType type) {
+  int32_t object(std::string name, const ValueType& type) {
     const DType dtype = type.is_tensor() ? type.dtype() : DType::kUndefined;
     const int32_t v = add(Base::object, std::move(name), dtype, {});
-    program_->values[v].type = std::move(type);
+    program_->values[v].kind = type.kind();
     program_->values[v].known = false;
     return v;
   }
@@ -61,7 +61,7 @@ class ProgramBuilder {
   int32_t unknown(int32_t value) {
     ProgramValue& v = program_->values[value];
     v.known = false;
-    v.dims.clear();
+    v.dims = {};
     v.bytes = 0;
     return value;
   }
@@ -69,8 +69,8 @@ class ProgramBuilder {
                     std::function<Status(RunCtx&)> kernel) {
     ProgramStep& s = program_->steps.emplace_back();
     s.name = kept(std::move(name));
-    s.inputs.assign(inputs.begin(), inputs.end());
-    s.outputs.assign(outputs.begin(), outputs.end());
+    s.inputs = owned_->lists.emplace_back(std::move(inputs));
+    s.outputs = owned_->lists.emplace_back(std::move(outputs));
     s.node = static_cast<int32_t>(program_->steps.size()) - 1;
     if (kernel) {
       s.keep = std::make_shared<LambdaKernel>(std::move(kernel));
@@ -86,6 +86,8 @@ class ProgramBuilder {
  private:
   struct Owned {
     std::deque<std::string> names;
+    std::deque<std::vector<int32_t>> lists;
+    std::deque<Dims> dims;
     std::vector<Tensor> weights;
   };
   std::string_view kept(std::string name) { return owned_->names.emplace_back(std::move(name)); }
@@ -93,10 +95,10 @@ class ProgramBuilder {
     ProgramValue v;
     v.base = base;
     v.dtype = dtype;
-    v.type = ValueType::tensor(dtype);
+    v.kind = ValueType::Kind::tensor;
     v.known = true;
     v.bytes = storage_bytes(dtype, v.layout, dims).value_or(0);
-    v.dims = std::move(dims);
+    v.dims = owned_->dims.emplace_back(std::move(dims));
     v.name = kept(std::move(name));
     program_->values.push_back(std::move(v));
     return static_cast<int32_t>(program_->values.size()) - 1;
@@ -104,7 +106,7 @@ class ProgramBuilder {
   std::shared_ptr<Owned> owned_ = std::make_shared<Owned>();
   std::shared_ptr<Program> program_ = [this] {
     auto program = std::make_shared<Program>();
-    program->names = owned_;
+    program->graph = owned_;
     return program;
   }();
 };

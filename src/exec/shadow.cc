@@ -31,8 +31,8 @@ class Order {
     for (size_t s = 0; s < n; ++s) {
       const ProgramStep& step = p.steps[s];
       follow(s, std::exchange(lane_end[step.lane], static_cast<int32_t>(s)));
-      for (const int32_t w : step.waits) follow(s, signaller[w]);
-      for (const int32_t w : step.signals) signaller[w] = static_cast<int32_t>(s);
+      for (const int32_t w : step.extras->waits) follow(s, signaller[w]);
+      for (const int32_t w : step.extras->signals) signaller[w] = static_cast<int32_t>(s);
     }
   }
   bool before(int32_t a, int32_t b) const {
@@ -142,7 +142,7 @@ class ShadowSink::Graph {
     outputs([&](int32_t v, const Span& s) {
       if (!released(step, v)) keep(v, s);
     });
-    for (const int32_t v : step.release_after) check_release(event.step, v);
+    for (const int32_t v : step.extras->release_after) check_release(event.step, v);
     finish(event.step);
   }
 
@@ -192,7 +192,7 @@ class ShadowSink::Graph {
   // Whether its buffer went back when the step was over, before anybody could look.
   bool released(const ProgramStep& step, int32_t v) const {
     const int32_t root = p_.values[v].root >= 0 ? p_.values[v].root : v;
-    return std::ranges::count(step.release_after, root) > 0;
+    return std::ranges::count(step.extras->release_after, root) > 0;
   }
 
   // The bytes of the slab that a step of the host may write: its outputs, its scratch, its bodies.
@@ -210,8 +210,8 @@ class ShadowSink::Graph {
     const auto workers = static_cast<size_t>(event.ctx->host->workers());
     if (event.ctx->scratch_data)
       add(step.scratch_offset, static_cast<int64_t>(step.scratch_shared + workers * step.scratch_per_worker));
-    for (size_t b = 0; b < step.body_slab_offset.size(); ++b)
-      if (step.body_slab_offset[b] >= 0) add(step.body_slab_offset[b], step.body_slab_bytes[b]);
+    for (const StepExtras::Body& body : step.extras->bodies)
+      if (body.slab_offset >= 0) add(body.slab_offset, body.slab_bytes);
     return all;
   }
   Span place(int32_t v) const {  // of a value of the host's slab

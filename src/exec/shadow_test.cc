@@ -94,7 +94,8 @@ TEST(Shadow, NoticesAWriteOutsideTheOutputs) {
 TEST(Shadow, NoticesAReadOfWhatIsNotMade) {
   Chain chain(0, 64);
   std::swap(chain.b.program().steps[0], chain.b.program().steps[1]);
-  chain.b.program().steps[0].inputs[1] = chain.b.program().inputs[0];
+  const int32_t twice[] = {chain.b.program().steps[0].inputs[0], chain.b.program().inputs[0]};
+  chain.b.program().steps[0].inputs = twice;
   std::swap(chain.b.program().steps[1], chain.b.program().steps[2]);
   EXPECT_THAT(watch(chain.b.done(), std::byte{0xff}).faults,
               testing::Contains("step third reads 'a', which no step has made"));
@@ -119,17 +120,17 @@ struct TwoLanes {
     p.value(b).name = "b";
     p.value(c).name = "c";
     const int32_t y = p.output("y", DType::kFloat, {kElements});
-    p.step("a", {x, x}, {a}, add_f32).signals = {0};
+    p.step("a", {x, x}, {a}, add_f32).extras.write().signals = {0};
     ProgramStep& second = p.step("b", {a, a}, {b}, add_f32);
     second.lane = 1;
-    second.signals = {1};
-    if (b_waits_for_a) second.waits = {0};
+    second.extras.write().signals = {1};
+    if (b_waits_for_a) second.extras.write().waits = {0};
     ProgramStep& third = p.step("c", {x}, {c}, [](RunCtx& run) {
       for (int64_t i = 0; i < kElements; ++i) run.out_as<float>(0)[i] = 3 * run.in_as<float>(0)[i];
       return absl::OkStatus();
     });
-    if (c_waits_for_b) third.waits = {1};
-    p.step("y", {b, c}, {y}, add_f32).waits = {1};
+    if (c_waits_for_b) third.extras.write().waits = {1};
+    p.step("y", {b, c}, {y}, add_f32).extras.write().waits = {1};
     p.program().lanes = 2;
     p.program().notifications = 2;
   }
@@ -162,7 +163,7 @@ TEST(Shadow, NoticesScratchWhereAnotherLaneHasAValue) {
       const int32_t x = p.input("x", DType::kFloat, {kElements});
       const int32_t a = p.slab(0, DType::kFloat, {kElements}), b = p.slab(64, DType::kFloat, {kElements});
       p.value(a).name = "a";
-      p.step("a", {x, x}, {a}, add_f32).signals = {0};
+      p.step("a", {x, x}, {a}, add_f32).extras.write().signals = {0};
       ProgramStep& other = p.step("b", {x, x}, {b}, [](RunCtx& c) {
         std::fill_n(static_cast<std::byte*>(c.scratch_data), c.scratch_shared, std::byte{1});
         return add_f32(c);
@@ -170,10 +171,10 @@ TEST(Shadow, NoticesScratchWhereAnotherLaneHasAValue) {
       other.lane = 1;
       other.scratch_offset = at;
       other.scratch_shared = 64;
-      other.signals = {1};
-      if (waits) other.waits = {0};
+      other.extras.write().signals = {1};
+      if (waits) other.extras.write().waits = {0};
       ProgramStep& last = p.step("y", {b, x}, {p.output("y", DType::kFloat, {kElements})}, add_f32);
-      last.waits = {1};
+      last.extras.write().waits = {1};
       p.reserve_slab(192);
       p.program().lanes = p.program().notifications = 2;
       const auto faults = watch(p.done(), std::byte{0x5a}).faults;
@@ -207,15 +208,15 @@ struct SizedAtRun {
       return absl::OkStatus();
     });
     first.sized_at_run = 1;
-    first.signals = {0};
+    first.extras.write().signals = {0};
     p.step("second", {s, x}, {t}, add_f32);
     ProgramStep& other = p.step("third", {s, x}, {y}, std::move(third));
     other.lane = 1;
-    other.waits = {0};
-    other.signals = {1};
+    other.extras.write().waits = {0};
+    other.extras.write().signals = {1};
     ProgramStep& last = p.step("last", {s, t}, {z}, add_f32);
-    last.waits = {1};
-    last.release_after = {s};
+    last.extras.write().waits = {1};
+    last.extras.write().release_after = {s};
     p.program().lanes = 2;
     p.program().notifications = 2;
   }
@@ -239,7 +240,7 @@ TEST(Shadow, WatchesWhatGoesBackTooEarly) {
   GTEST_SKIP() << "a sanitizer ends this program before the shadow can speak";
 #endif
   SizedAtRun released;
-  released.p.program().steps[3].waits.clear();
+  released.p.program().steps[3].extras.write().waits.clear();
   EXPECT_THAT(watch(released.p.done(), std::byte{0x5a}).faults,
               testing::Contains("step last gives back 's' and is not surely behind step third, which reads it"));
 }

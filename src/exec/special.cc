@@ -25,7 +25,7 @@ Status Frame::run_special(int32_t index) {
     RETURN_IF_ERROR(prepare_outputs(step));
     RETURN_IF_ERROR(step.runnable->run(steps_[index].ctx));
   }
-  for (int32_t v : step.release_after) {
+  for (int32_t v : step.extras->release_after) {
     if (held_index_[v] >= 0) held(v) = Value();
   }
   return absl::OkStatus();
@@ -111,11 +111,12 @@ bool Frame::share_input(const ProgramStep& step, int32_t v, const Alias& alias, 
 
 // The frame of the program for these inputs: mostly the one that ran last.
 StatusOr<Frame*> Frame::child_for(int32_t index, int body, std::span<const BodyValue> inputs) {
-  const ProgramStep& step = program_->steps[index];
-  if (body < 0 || static_cast<size_t>(body) >= step.bodies.size()) return internal("it has no such body");
+  const auto& bodies = program_->steps[index].extras->bodies;
+  if (body < 0 || static_cast<size_t>(body) >= bodies.size()) return internal("it has no such body");
+  ProgramSource& source = *bodies[body].source;
   auto& frames = children_[steps_[index].first_child + body].frames;
-  if (!frames.empty() && step.bodies[body]->serves(*frames.front()->program(), inputs)) return frames.front().get();
-  ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, step.bodies[body]->program_for(inputs));
+  if (!frames.empty() && source.serves(*frames.front()->program(), inputs)) return frames.front().get();
+  ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, source.program_for(inputs));
   auto found = std::ranges::find_if(frames, [&](const auto& f) { return f->program() == program.get(); });
   if (found == frames.end()) {
     if (frames.size() == kFramesPerBody) frames.pop_back();
@@ -129,13 +130,11 @@ StatusOr<Frame*> Frame::child_for(int32_t index, int body, std::span<const BodyV
 Status Frame::run_body(int32_t index, int body, std::span<const BodyValue> inputs, std::span<BodyValue> outputs,
                        std::span<int32_t> passed) {
   ASSIGN_OR_RETURN(Frame * child, child_for(index, body, inputs));
-  const ProgramStep& step = program_->steps[index];
+  const StepExtras::Body& planned = program_->steps[index].extras->bodies[body];
   Children& children = children_[steps_[index].first_child + body];
   const int64_t bytes = child->program()->slab_bytes;
-  const auto b = static_cast<size_t>(body);
-  const bool planned = b < step.body_slab_offset.size() && b < step.body_slab_bytes.size() &&
-                       step.body_slab_offset[b] >= 0 && bytes <= step.body_slab_bytes[b];
-  if (planned) return child->run(slab_ + step.body_slab_offset[b], inputs, outputs, options_, passed);
+  if (planned.slab_offset >= 0 && bytes <= planned.slab_bytes)
+    return child->run(slab_ + planned.slab_offset, inputs, outputs, options_, passed);
   if (!children.slab) children.slab = environment_.slabs->take(bytes);
   RETURN_IF_ERROR(children.slab->ensure(bytes, "the slab of a body"));
   children.slab->set_in_use(true);
@@ -151,7 +150,7 @@ bool Frame::Host::body_output_dims(int body, std::span<const BodyValue> inputs, 
   if (output < 0 || static_cast<size_t>(output) >= program.outputs.size()) return false;
   const ProgramValue& value = program.values[program.outputs[output]];
   if (!value.known || is_text(value) || !value.layout.is_plain()) return false;
-  *dims = value.dims;
+  dims->assign(value.dims.begin(), value.dims.end());
   return true;
 }
 

@@ -175,7 +175,7 @@ Status Frame::adopt_object(int32_t value, Value made) {
     return internal(fmt::format("output '{}' is an object without a place", facts.name));
   }
   Value& place = facts.base == Base::output ? outputs_[facts.index] : held(value);
-  const bool as_tensor = facts.type.is_unknown() && made.is_tensor();
+  const bool as_tensor = facts.kind == ValueType::Kind::unknown && made.is_tensor();
   if (as_tensor && !made.tensor().owner) {
     ASSIGN_OR_RETURN(made, copy_tensor(*environment_.side, facts.name, made.tensor()));
   }
@@ -236,7 +236,7 @@ Tensor Frame::tensor_of_value(int32_t value) const {
   tensor.dtype = facts.dtype;
   tensor.layout = facts.layout;
   if (facts.known) {
-    tensor.dims = facts.dims;
+    tensor.dims.assign(facts.dims.begin(), facts.dims.end());
   } else if (made && made->is_tensor()) {
     tensor.dtype = made->tensor().dtype;
     tensor.dims = made->tensor().dims;

@@ -185,10 +185,11 @@ TEST(AsyncRun, EveryCallbackMayWaitForARunOfItsOwn) {
   std::atomic<int> right{0};
   std::vector<AsyncRun> runs;
   for (uint64_t i = 0; i < 40; ++i) {
-    runs.push_back(session
-                       ->run_async(request_for(i),
-                                   [&](AsyncRun) { right += session->run_async(request_for(i)).value().wait().ok(); })
-                       .value());
+    runs.push_back(
+        session
+            ->run_async(request_for(i),
+                        [&, i](AsyncRun) { right += session->run_async(request_for(i)).value().wait().ok(); })
+            .value());
   }
   for (const AsyncRun& run : runs) EXPECT_TRUE(run.wait().ok());
   while (right.load() < 40) std::this_thread::yield();

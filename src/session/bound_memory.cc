@@ -10,7 +10,7 @@ namespace {
 bool is_bound(const Value& v) { return v.is_tensor() && v.tensor().data; }
 
 Status check_form(const NodeArg& output, const ProgramValue& planned, const Tensor& given) {
-  if (given.dtype != planned.dtype || (planned.known && given.dims != planned.dims))
+  if (given.dtype != planned.dtype || (planned.known && !std::ranges::equal(given.dims, planned.dims)))
     return invalid(absl::StrCat("output '", output.name, "' is ", name(planned.dtype),
                                 planned.known ? to_string(planned.dims) : "", "; the memory given for it is ",
                                 name(given.dtype), to_string(given.dims),

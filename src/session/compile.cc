@@ -56,11 +56,11 @@ class Compiler {
 
   StatusOr<std::shared_ptr<CompiledProgram>> run() {
     RETURN_IF_ERROR(describe_values());
-    program().names = options_.labels;
+    program().graph = options_.lists;
     reserve();
     for (NodeId id : prepared_.order) {
       if (Status s = add_step(id); !s.ok())
-        return with_context(std::move(s), absl::StrCat("node ", options_.labels->steps[id.index].step));
+        return with_context(std::move(s), absl::StrCat("node ", options_.lists->steps[id.index].name));
     }
     set_roles();
     RETURN_IF_ERROR(plan_lanes());
@@ -114,20 +114,21 @@ class Compiler {
   // Types, numbers and byte sizes of every value.
   Status describe_values() {
     program().values.resize(g_.value_capacity());
+    int64_t* dims = room_for_dims();
     for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
       const PreparedValue& v = prepared_.values[i];
       if (v.removed) continue;
       ProgramValue& p = program().values[i];
       const ValueFact& f = table_.values[i];
-      p.name = options_.labels->values[i];
-      p.type = f.type;
+      p.name = options_.lists->values[i];
+      p.kind = f.type.kind();
       p.layout = v.layout;
       p.device = device_index(v.device);
       if (!f.type.is_tensor()) continue;
       p.dtype = f.type.dtype();
-      const auto numbers = f.shape.numbers();
-      if (!numbers) continue;
-      p.dims = *numbers;
+      const int64_t* const first = dims;
+      if (!append_numbers(f.shape, &dims)) continue;
+      p.dims = {first, dims};
       const auto bytes = storage_bytes(p.dtype, p.layout, p.dims);
       if (!bytes || !checked_add(*bytes, kAlignment))
         return invalid(absl::StrCat("value '", std::string(p.name), "' of ", name(p.dtype), to_string(p.dims),
@@ -140,6 +141,28 @@ class Compiler {
     for (size_t i = 0; i < options_.bound.outputs.size(); ++i)
       program().values[g_.outputs()[i].index].device = options_.bound.outputs[i];
     return absl::OkStatus();
+  }
+
+  // Memory for the dims of all values; the program keeps it.
+  int64_t* room_for_dims() {
+    size_t most = 0;
+    for (const ValueFact& f : table_.values) most += f.shape.dims.size();
+    const std::shared_ptr<int64_t[]> room(new int64_t[most]);
+    program().dims = room;
+    return room.get();
+  }
+
+  // Writes the dims and moves on behind them, if all are numbers.
+  static bool append_numbers(const SymShape& shape, int64_t** to) {
+    if (!shape.has_rank) return false;
+    int64_t* at = *to;
+    for (const Dim& d : shape.dims) {
+      const std::optional<int64_t> number = d.known();
+      if (!number) return false;
+      *at++ = *number;
+    }
+    *to = at;
+    return true;
   }
 
   Operand operand(NodeId id, ValueId v, int slot, bool input) const {
@@ -164,10 +187,11 @@ class Compiler {
     const PreparedNode& prepared = prepared_.nodes[id.index];
     ProgramStep& step = program().steps.emplace_back();
     step.node = static_cast<int32_t>(id.index);
-    step.name = options_.labels->steps[id.index].step;
+    const GraphLists::Step& lists = options_.lists->steps[id.index];
+    step.name = lists.name;
+    step.inputs = lists.inputs;
+    step.outputs = lists.outputs;
     step.packed = prepared.packed_bytes;
-    for (ValueId v : n.inputs) step.inputs.push_back(v.valid() ? static_cast<int32_t>(v.index) : -1);
-    for (ValueId v : n.outputs) step.outputs.push_back(v.valid() ? static_cast<int32_t>(v.index) : -1);
 
     std::vector<Operand>&in = in_, &out = out_;
     in.clear();
@@ -176,7 +200,7 @@ class Compiler {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       in.push_back(operand(id, n.inputs[i], static_cast<int>(i), true));
       if (in.back().present && in.back().dtype != DType::kUndefined && !in.back().known) dynamic = true;
-      if (in.back().present && program().values[n.inputs[i].index].type.is_unknown()) dynamic = true;
+      if (in.back().present && program().values[n.inputs[i].index].kind == ValueType::Kind::unknown) dynamic = true;
     }
     for (size_t i = 0; i < n.outputs.size(); ++i) out.push_back(operand(id, n.outputs[i], static_cast<int>(i), false));
     KernelFacts facts;
@@ -184,7 +208,7 @@ class Compiler {
       ASSIGN_OR_RETURN(facts, prepared.kernel->choose({active_isa(), in, out, options_.cache}));
       for (size_t i = 0; i < out.size(); ++i) {
         const bool sized_at_run = has_bit(facts.sized_at_run, i);
-        const bool tensor = out[i].present && !program().values[n.outputs[i].index].type.is_object();
+        const bool tensor = out[i].present && !program().values[n.outputs[i].index].is_object();
         if (tensor && !out[i].known && !sized_at_run) dynamic = true;
         if (sized_at_run && out[i].present) program().values[n.outputs[i].index].known = false;
       }
@@ -193,7 +217,7 @@ class Compiler {
       // Outputs of known size have their places all the same, so what reads them is planned.
       facts = KernelFacts();
       for (ValueId v : n.outputs)
-        if (v.valid() && program().values[v.index].type.is_object()) program().values[v.index].known = false;
+        if (v.valid() && program().values[v.index].is_object()) program().values[v.index].known = false;
     } else {
       step.runnable = facts.instance ? facts.instance.get() : static_cast<const Runnable*>(prepared.kernel);
       step.keep = facts.instance;
@@ -201,7 +225,6 @@ class Compiler {
       step.scratch_per_worker = round_up(facts.scratch_per_worker, kAlignment);
       step.sized_at_run = facts.sized_at_run;
       step.escapes = facts.escapes;
-      step.aliases = facts.aliases;
     }
     step_device_.push_back(
         n.outputs.empty() || !n.outputs[0].valid() ? -1 : device_index(prepared_.values[n.outputs[0].index].device));
@@ -259,14 +282,12 @@ class Compiler {
     for (int b = 0; b < static_cast<int>(n.bodies.size()); ++b) {
       const std::pair<uint32_t, int> key{id.index, b};
       BodySource* source = bodies_.at(key);
-      step->bodies.push_back(source);
-      step->body_slab_offset.push_back(-1);
-      step->body_slab_bytes.push_back(0);
+      StepExtras::Body& body = step->extras.write().bodies.emplace_back(StepExtras::Body{.source = source});
       const auto facts = table_.bodies.find(key);
       if (facts == table_.bodies.end() || !step->runnable) continue;
       ASSIGN_OR_RETURN(auto planned, source->program_for_facts(*facts->second));
       if (!planned) continue;
-      step->body_slab_bytes.back() = planned->slab_bytes;
+      body.slab_bytes = planned->slab_bytes;
       program_->bodies[key] = std::move(planned);
     }
     return absl::OkStatus();
@@ -277,7 +298,7 @@ class Compiler {
   int64_t scratch_bytes(const ProgramStep& step) const {
     int64_t bytes = own_scratch_bytes(step, options_.workers);
     int64_t bodies = 0;
-    for (int64_t b : step.body_slab_bytes) bodies = std::max(bodies, b);
+    for (const StepExtras::Body& b : step.extras->bodies) bodies = std::max(bodies, b.slab_bytes);
     return bytes + static_cast<int64_t>(round_up(bodies, kAlignment));
   }
 
@@ -287,7 +308,7 @@ class Compiler {
     if (bytes > 0 || wants_scratch_inside()) {
       scratch = static_cast<ValueNo>(g_.value_capacity() + scratch_sizes_.size());
       scratch_sizes_.push_back(bytes);
-      scratch_names_.push_back(options_.labels->steps[step.node].scratch);
+      scratch_names_.push_back(options_.lists->steps[step.node].scratch);
       scratch_devices_.push_back(step_device_.back());
     }
     program_->scratch.push_back(scratch);
@@ -333,12 +354,12 @@ class Compiler {
       q.name = p.name;
       q.alignment = kAlignment;
       q.device = p.device;
-      q.bytes = p.type.is_object() ? 0 : p.known ? p.bytes : kUnknownSize;
+      q.bytes = p.is_object() ? 0 : p.known ? p.bytes : kUnknownSize;
       if (q.bytes == kUnknownSize) q.most_bytes = most_bytes(p, table_.values[i].shape);
       if (v.constant) {
         q.role = Role::weight;
         q.index = v.weight;
-      } else if (v.removed || p.type.is_object()) {
+      } else if (v.removed || p.is_object()) {
         q.role = Role::object;
       } else if (!p.known) {
         q.role = Role::data_dependent;
@@ -426,8 +447,13 @@ class Compiler {
     program().notifications = program_->waits.notifications;
     for (size_t s = 0; s < problem.steps.size(); ++s) {
       program().steps[s].lane = problem.steps[s].lane;
-      program().steps[s].waits = problem.steps[s].waits;
-      program().steps[s].signals = problem.steps[s].signals;
+      const PlanStep& planned = problem.steps[s];
+      if (planned.waits.empty() && planned.signals.empty() && program().steps[s].extras->waits.empty() &&
+          program().steps[s].extras->signals.empty())
+        continue;
+      StepExtras& extras = program().steps[s].extras.write();
+      extras.waits = planned.waits;
+      extras.signals = planned.signals;
     }
   }
 

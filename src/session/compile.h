@@ -32,7 +32,7 @@ struct CompileOptions {
   StepResolver* resolver = nullptr;
   const DeviceSet* devices = nullptr;  // those with memory of their own; null: none
   Bindings bound;
-  std::shared_ptr<const Labels> labels;     // of the graph
+  std::shared_ptr<const GraphLists> lists;  // of the graph
   const CompiledProgram* inside = nullptr;  // of the same graph at the largest sizes: its places are taken if possible
   const PlanProblem* inside_problem = nullptr;  // its problem()
   const CompiledProgram* like = nullptr;        // of the same graph at any sizes, to share facts with

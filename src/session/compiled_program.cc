@@ -30,23 +30,26 @@ PlanProblem CompiledProgram::problem() const {
     PlanStep& step = p.steps.emplace_back();
     describe_step(steps[s], *facts[s], scratch[s], shared, &step);
     step.lane = steps[s].lane;
-    step.waits = steps[s].waits;
-    step.signals = steps[s].signals;
+    step.waits = steps[s].extras->waits;
+    step.signals = steps[s].extras->signals;
   }
   return p;
 }
 
-std::shared_ptr<const Labels> labels_of(const Graph& graph) {
-  auto labels = std::make_shared<Labels>();
-  for (uint32_t i = 0; i < graph.value_capacity(); ++i) labels->values.push_back(graph.value(ValueId{i}).name);
-  labels->steps.resize(graph.node_capacity());
+std::shared_ptr<const GraphLists> lists_of(const Graph& graph) {
+  auto lists = std::make_shared<GraphLists>();
+  for (uint32_t i = 0; i < graph.value_capacity(); ++i) lists->values.push_back(graph.value(ValueId{i}).name);
+  lists->steps.resize(graph.node_capacity());
+  const auto number = [](ValueId v) { return v.valid() ? static_cast<int32_t>(v.index) : -1; };
   for (NodeId id : graph.order()) {
     const GraphNode& n = graph.node(id);
-    Labels::Step& label = labels->steps[id.index];
-    label.step = absl::StrCat(n.name, " (", to_string(n.op), ")");
-    label.scratch = absl::StrCat("scratch of ", label.step);
+    GraphLists::Step& step = lists->steps[id.index];
+    step.name = absl::StrCat(n.name, " (", to_string(n.op), ")");
+    step.scratch = absl::StrCat("scratch of ", step.name);
+    for (const ValueId v : n.inputs) step.inputs.push_back(number(v));
+    for (const ValueId v : n.outputs) step.outputs.push_back(number(v));
   }
-  return labels;
+  return lists;
 }
 
 }  // namespace forethought

@@ -15,15 +15,16 @@
 
 namespace forethought {
 
-// What reports call values, a node's step and its scratch.
-struct Labels {
+// What is the same in all programs of a graph; they look into it.
+struct GraphLists {
   struct Step {
-    std::string step, scratch;  // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
+    std::string name, scratch;             // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
+    std::vector<int32_t> inputs, outputs;  // value ids; -1: absent
   };
-  std::vector<std::string> values;  // by value id
+  std::vector<std::string> values;  // names, by value id
   std::vector<Step> steps;          // by node id
 };
-std::shared_ptr<const Labels> labels_of(const Graph& graph);
+std::shared_ptr<const GraphLists> lists_of(const Graph& graph);
 
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {

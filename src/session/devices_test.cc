@@ -472,8 +472,8 @@ TEST_F(Devices, ACancelIsHeardByLanesThatWaitForEachOther) {
   b.value(one).device = b.value(two).device = 0;
   ProgramStep& first = b.step("one (Add)", {x, x}, {one}, add_f32);
   first.lane = 1;
-  first.signals = {0};
-  b.step("two (Add)", {one, one}, {two}, add_f32).waits = {0};
+  first.extras.write().signals = {0};
+  b.step("two (Add)", {one, one}, {two}, add_f32).extras.write().waits = {0};
   b.program().lanes = 2;
   b.program().notifications = 1;
   b.program().lane_device = {0, 0};

@@ -88,7 +88,7 @@ template <typename F>
 void for_outputs_taken(const CompiledProgram& p, std::span<const uint8_t> bound, F&& f) {
   for (size_t o = 0; o < p.outputs.size(); ++o) {
     const ProgramValue& v = p.values[p.outputs[o]];
-    if (!v.known || v.dtype == DType::kString || v.type.is_object() || (o < bound.size() && bound[o])) continue;
+    if (!v.known || v.dtype == DType::kString || v.is_object() || (o < bound.size() && bound[o])) continue;
     f(p.outputs[o], BlockPool::class_bytes(v.bytes));
   }
 }
@@ -148,7 +148,7 @@ void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
     }
   }
   for (size_t s = 0; s < program.steps.size(); ++s) {
-    for (size_t b = 0; b < program.steps[s].bodies.size(); ++b) {
+    for (size_t b = 0; b < program.steps[s].extras->bodies.size(); ++b) {
       const auto body = program.bodies.find({program.nodes[s].index, static_cast<int>(b)});
       if (body != program.bodies.end()) {
         add_unplanned(*body->second, report);

@@ -31,7 +31,7 @@ void place_values(const PreparedGraph& prepared, CompiledProgram& program) {
         p.base = Base::side;
         break;
       case ArenaKind::none:
-        p.base = p.type.is_object() ? Base::object : Base::none;
+        p.base = p.is_object() ? Base::object : Base::none;
         break;
     }
     if (at.root >= 0 && at.root != static_cast<int32_t>(i)) p.root = at.root;
@@ -55,8 +55,9 @@ void place_scratch(int workers, CompiledProgram& program) {
     ProgramStep& step = program.steps[s];
     step.scratch_offset = program.plan.values[program.scratch[s]].offset;
     const int64_t own = own_scratch_bytes(step, workers);
-    for (size_t b = 0; b < step.bodies.size(); ++b)
-      if (step.body_slab_bytes[b] > 0) step.body_slab_offset[b] = step.scratch_offset + own;
+    if (step.extras->bodies.empty()) continue;
+    for (StepExtras::Body& body : step.extras.write().bodies)
+      if (body.slab_bytes > 0) body.slab_offset = step.scratch_offset + own;
   }
 }
 
@@ -89,7 +90,8 @@ void find_releases(const PreparedGraph& prepared, std::span<const int32_t> step_
   for (int32_t v : program.outputs) last[root(v)] = -1;
   for (int32_t v : program.inputs) last[root(v)] = -1;
   for (size_t v = first; v < last.size(); ++v)
-    if (last[v] >= 0 && goes_back(v)) program.steps[last[v]].release_after.push_back(static_cast<int32_t>(v));
+    if (last[v] >= 0 && goes_back(v))
+      program.steps[last[v]].extras.write().release_after.push_back(static_cast<int32_t>(v));
 }
 
 }  // namespace

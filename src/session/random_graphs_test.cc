@@ -42,7 +42,7 @@ struct Seen {
     for (const ValuePlace& v : p.plan.values) overwrites += v.overwrites != kNoId;
     for (const ProgramStep& step : p.steps) {
       dynamic += !step.runnable;
-      bodies += static_cast<int64_t>(step.bodies.size());
+      bodies += static_cast<int64_t>(step.extras->bodies.size());
     }
     ++lanes[std::min(p.host_lanes.lanes, 4)];
   }
@@ -53,7 +53,7 @@ std::string text_of(const Program& p) {
   std::string text;
   for (const ProgramStep& s : p.steps) {
     text += fmt::format("{} lane {} waits [{}] signals [{}] reads [{}] writes [{}]\n", s.name, s.lane,
-                        fmt::join(s.waits, " "), fmt::join(s.signals, " "), fmt::join(s.inputs, " "),
+                        fmt::join(s.extras->waits, " "), fmt::join(s.extras->signals, " "), fmt::join(s.inputs, " "),
                         fmt::join(s.outputs, " "));
   }
   for (size_t v = 0; v < p.values.size(); ++v) {
@@ -165,7 +165,8 @@ class Order {
     for (size_t b = 0; b < p.steps.size(); ++b) {
       for (size_t a = 0; a < b; ++a) {
         bool edge = p.steps[a].lane == p.steps[b].lane;
-        for (const int32_t w : p.steps[b].waits) edge = edge || std::ranges::count(p.steps[a].signals, w) > 0;
+        for (const int32_t w : p.steps[b].extras->waits)
+          edge = edge || std::ranges::count(p.steps[a].extras->signals, w) > 0;
         if (!edge) continue;
         before_[b][a] = true;
         for (size_t s = 0; s < a; ++s) before_[b][s] = before_[b][s] || before_[a][s];
@@ -242,7 +243,7 @@ bool memory_is_there(const Program& p, const std::vector<Uses>& uses) {
     for (const int32_t v : p.steps[s].inputs)
       if (v >= 0 && uses[v].writer >= 0 && p.values[v].base != Base::slab && !before(uses[v].writer, step))
         return false;
-    for (const int32_t v : p.steps[s].release_after) {
+    for (const int32_t v : p.steps[s].extras->release_after) {
       for (size_t view = 0; view < p.values.size(); ++view) {
         if (static_cast<int32_t>(view) != v && p.values[view].root != v) continue;
         for (const int32_t r : uses[view].readers)
@@ -258,14 +259,14 @@ bool missing_wait(Program& p, Spoiler&, Random& rng) {
   const size_t n = p.steps.size(), start = static_cast<size_t>(rng.below(static_cast<int64_t>(n)));
   for (size_t i = 0; i < n; ++i) {
     const auto s = static_cast<int32_t>((start + i) % n);
-    if (p.steps[s].waits.empty()) continue;
-    const auto waits = p.steps[s].waits;
-    p.steps[s].waits.clear();
+    const auto waits = p.steps[s].extras->waits;
+    if (waits.empty()) continue;
+    p.steps[s].extras.write().waits.clear();
     const Order before(p);
     const bool misses = std::ranges::any_of(
         p.steps[s].inputs, [&](int32_t v) { return v >= 0 && uses[v].writer >= 0 && !before(uses[v].writer, s); });
     if (misses && memory_is_there(p, uses)) return true;
-    p.steps[s].waits = waits;
+    p.steps[s].extras.write().waits = waits;
   }
   return false;
 }
@@ -274,15 +275,16 @@ bool early_release(Program& p, Spoiler&, Random&) {
   const std::vector<Uses> uses = uses_of(p);
   const Order before(p);
   for (ProgramStep& step : p.steps) {
-    for (size_t i = 0; i < step.release_after.size(); ++i) {
-      const int32_t v = step.release_after[i];
+    for (size_t i = 0; i < step.extras->release_after.size(); ++i) {
+      const int32_t v = step.extras->release_after[i];
       const Uses& u = uses[v];
       if (u.readers.size() < 2 || p.values[v].base != Base::side) continue;
       const int32_t first = u.readers.front();
       if (!std::ranges::all_of(u.readers, [&](int32_t r) { return r == first || before(first, r); })) continue;
       if (&p.steps[first] == &step) continue;
-      step.release_after.erase(step.release_after.begin() + static_cast<std::ptrdiff_t>(i));
-      p.steps[first].release_after.push_back(v);
+      auto& released = step.extras.write().release_after;
+      released.erase(released.begin() + static_cast<std::ptrdiff_t>(i));
+      p.steps[first].extras.write().release_after.push_back(v);
       return true;
     }
   }
@@ -322,7 +324,7 @@ bool others_may_write(const Program& p, const Order& before, int32_t step, int64
     const ProgramStep& other = p.steps[s];
     for (const int32_t v : other.outputs)
       if (v >= 0 && p.values[v].base == Base::slab && within(p.values[v].offset, p.values[v].bytes)) return true;
-    if (other.scratch_shared + other.scratch_per_worker > 0 || !other.bodies.empty()) return true;
+    if (other.scratch_shared + other.scratch_per_worker > 0 || !other.extras->bodies.empty()) return true;
   }
   return false;
 }
@@ -337,8 +339,8 @@ bool stray_write(Program& p, Spoiler& spoiler, Random& rng) {
   return spoil(p, rng, spoiler, act, [&](int32_t s) {
     const ProgramStep& step = p.steps[s];
     const ProgramValue* out = first(p, step.outputs);
-    return step.outputs.size() == 1 && out && out->base == Base::slab && out->bytes > 0 && step.bodies.empty() &&
-           step.scratch_shared + step.scratch_per_worker == 0 &&
+    return step.outputs.size() == 1 && out && out->base == Base::slab && out->bytes > 0 &&
+           step.extras->bodies.empty() && step.scratch_shared + step.scratch_per_worker == 0 &&
            !others_may_write(p, before, s, out->offset + out->bytes);
   });
 }

@@ -139,7 +139,8 @@ TEST(SizeFormulas, EmptyDimsAreNoOnes) {
   for (int round = 0; round < 3; ++round) {
     const auto plan = session->plan_for(Shapes{{0, 4}, {1, 4}});
     ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_EQ((*plan)->values[(*plan)->outputs[0]].dims, (Dims{0, 4}));
+    const auto dims = (*plan)->values[(*plan)->outputs[0]].dims;
+    EXPECT_EQ(Dims(dims.begin(), dims.end()), (Dims{0, 4}));
   }
 }
 

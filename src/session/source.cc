@@ -48,7 +48,7 @@ void append_elements(std::vector<int64_t>* key, const Tensor& t) {
 size_t GraphSource::KeyHash::operator()(const Key& k) const { return hash_bytes(k.data(), k.size() * sizeof(int64_t)); }
 
 GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared) : graph_(graph), shared_(shared) {
-  labels_ = labels_of(*graph.view);
+  lists_ = lists_of(*graph.view);
   Shared for_bodies = shared;
   for_bodies.lanes = 1;
   for (const auto& [key, body] : graph.bodies) {
@@ -130,7 +130,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.resolver = this;
   o.devices = shared_.devices;
   o.bound = bound;
-  o.labels = labels_;
+  o.lists = lists_;
   o.inside = bound_.get();
   o.inside_problem = &bound_problem_;
   std::shared_ptr<const CompiledProgram> like;
@@ -280,7 +280,8 @@ bool GraphSource::serves(const Program& program, std::span<const Value> inputs) 
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ProgramValue& made_for = program.values[program.inputs[i]];
     if (inputs[i].is_tensor() != made_for.known) return false;
-    if (made_for.known && (inputs[i].tensor().dtype != made_for.dtype || inputs[i].tensor().dims != made_for.dims))
+    if (made_for.known &&
+        (inputs[i].tensor().dtype != made_for.dtype || !std::ranges::equal(inputs[i].tensor().dims, made_for.dims)))
       return false;
   }
   return true;

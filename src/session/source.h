@@ -93,7 +93,7 @@ class GraphSource final : public BodySource, public StepResolver {
   Shared shared_;
   std::map<std::pair<uint32_t, int>, std::unique_ptr<GraphSource>> children_;
   BodySources bodies_;
-  std::shared_ptr<const Labels> labels_;
+  std::shared_ptr<const GraphLists> lists_;
   std::shared_ptr<const CompiledProgram> bound_;  // null: shapes have no bounds
   PlanProblem bound_problem_;
   // Shapes may come as elements of small inputs (the target of a Reshape, say): those elements are then part of the

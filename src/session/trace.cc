@@ -49,8 +49,8 @@ void TraceRecorder::on_step(const StepEvent& event) {
   const auto& program = *static_cast<const CompiledProgram*>(event.program);
   const ProgramStep& step = program.steps[event.step];
   Step s{.name = std::string(step.name),
-         .waits = {step.waits.begin(), step.waits.end()},
-         .signals = {step.signals.begin(), step.signals.end()},
+         .waits = {step.extras->waits.begin(), step.extras->waits.end()},
+         .signals = {step.extras->signals.begin(), step.extras->signals.end()},
          .begin_ns = event.begin_ns,
          .end_ns = event.end_ns,
          .step = event.step,

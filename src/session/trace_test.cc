@@ -19,6 +19,8 @@ std::shared_ptr<CompiledProgram> two_lanes() {
   auto p = std::make_shared<CompiledProgram>();
   p->lanes = 2;
   p->notifications = 1;
+  static constexpr int64_t dims[] = {64};
+  static constexpr int32_t numbers[] = {0, 1, 2};
   const char* names[] = {"a (Relu)", "b (Neg)"};
   for (int32_t i = 0; i < 3; ++i) {
     PlanValue v;
@@ -29,16 +31,16 @@ std::shared_ptr<CompiledProgram> two_lanes() {
     ProgramValue facts;
     facts.dtype = DType::kFloat;
     facts.known = true;
-    facts.dims = {64};
+    facts.dims = dims;
     p->values.push_back(facts);
   }
   for (int32_t i = 0; i < 2; ++i) {
     ProgramStep step;
     step.name = names[i];
     step.lane = i;
-    step.inputs = {i};
-    step.outputs = {i + 1};
-    (i == 0 ? step.signals : step.waits) = {0};
+    step.inputs = {numbers + i, 1};
+    step.outputs = {numbers + i + 1, 1};
+    (i == 0 ? step.extras.write().signals : step.extras.write().waits) = {0};
     p->steps.push_back(step);
     p->facts.push_back(std::make_shared<const KernelFacts>());
     p->scratch.push_back(kNoId);
