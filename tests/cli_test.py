@@ -223,7 +223,10 @@ def test_plan_tells_the_least_memory_limit_that_works(model):
     call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least)})
     refused = call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least - 4096)}, code=RUN_FAILED)
     assert f"({least} bytes)" in refused.stderr and "of node" in refused.stderr
-    assert "no size of memory" in call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": "much"}, code=USAGE).stderr
+    for variable in ("FORETHOUGHT_MEMORY_LIMIT", "FORETHOUGHT_DEVICE_MEMORY_LIMIT"):
+        wrong = call("run", model, *shape, env={variable: "much"}, code=USAGE).stderr
+        assert f"{variable} › 'much' is no size of memory" in wrong
+    call("run", model, *shape, env={"FORETHOUGHT_DEVICE_MEMORY_LIMIT": "1"})  # no device here has memory of its own
 
 
 def test_plan_is_for_the_bound_where_nothing_else_is_said(model):

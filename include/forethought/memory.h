@@ -83,5 +83,7 @@ class Allocator {
 // in use is refused; what is kept above it goes back at once.
 FORETHOUGHT_EXPORT MemoryStats memory_stats();
 FORETHOUGHT_EXPORT Status set_memory_limit(int64_t bytes);
+// The same on each device that has memory of its own.
+FORETHOUGHT_EXPORT Status set_device_memory_limit(int64_t bytes);
 
 FORETHOUGHT_END_NAMESPACE

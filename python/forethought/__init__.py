@@ -49,6 +49,11 @@ def set_memory_limit(limit: int) -> None:
     _core.set_memory_limit(_whole(limit, "the memory limit"))
 
 
+def set_device_memory_limit(limit: int) -> None:
+    """The same on each device that has memory of its own. Ours."""
+    _core.set_device_memory_limit(_whole(limit, "the memory limit"))
+
+
 def set_default_logger_severity(severity: int) -> None:
     """Which messages the process logs: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal."""
     number = _whole(severity, "the severity")

@@ -325,6 +325,7 @@ NB_MODULE(_core, m) {
   bind_session(m);
   m.def("memory_stats", [] { return dict_of(process_memory_statistics()); });
   m.def("set_memory_limit", [](int64_t bytes) { check(set_process_memory_limit(bytes), During::run); });
+  m.def("set_device_memory_limit", [](int64_t bytes) { check(set_process_device_memory_limit(bytes), During::run); });
   m.def("set_log_severity", [](int severity) { set_log_severity(static_cast<Severity>(severity)); });
   m.def("log_severity", [] { return static_cast<int>(log_severity()); });
 }

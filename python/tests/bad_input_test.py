@@ -127,7 +127,8 @@ def test_options_that_cannot_be_are_the_callers_error(change, message):
 
 
 @pytest.mark.parametrize(("variable", "value"), [("LANES", "many"), ("THREADS", "-1"), ("PLAN", "fast"), ("LOG", "loud"),
-                                                 ("ISA", "sse"), ("VALIDATE", "maybe"), ("MEMORY_LIMIT", "lots")])
+                                                 ("ISA", "sse"), ("VALIDATE", "maybe"), ("MEMORY_LIMIT", "lots"),
+                                                 ("DEVICE_MEMORY_LIMIT", "-1")])
 def test_nonsense_in_the_environment_is_told(monkeypatch, variable, value):
     monkeypatch.setenv(f"FORETHOUGHT_{variable}", value)
     with pytest.raises(ft.InvalidArgument, match=f"FORETHOUGHT_{variable}.*'{value}'"):
@@ -200,6 +201,7 @@ NEVER = lambda *_: pytest.fail("the callback of a run that never was")  # noqa: 
     lambda s: s.set_memory_limit("1M"),
     lambda s: s.set_retention(io=None),
     lambda s: ft.set_memory_limit(1.5),
+    lambda s: ft.set_device_memory_limit("1M"),
     lambda s: ft.InferenceSession(ADD, 5),
     lambda s: s.memory_plan({"x": 5, "y": [2, 3]}),
     lambda s: ft.InferenceSession(ADD, disabled_optimizers="fold"),

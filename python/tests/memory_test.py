@@ -50,6 +50,12 @@ def test_the_limit_of_devices_is_apart_from_that_of_the_host():
     session = ft.InferenceSession(NET, options)
     session.run(None, rows(100))
     assert session.memory_stats()["limit"] == 0
+    ft.set_device_memory_limit(1)
+    try:
+        ft.InferenceSession(NET).run(None, rows(100))
+        assert ft.memory_stats()["limit"] == 0
+    finally:
+        ft.set_device_memory_limit(0)
     options.device_memory_limit = -1
     with pytest.raises(ft.InvalidArgument, match="on devices.*-1 bytes; 0 stands for none"):
         ft.InferenceSession(NET, options)
@@ -136,6 +142,8 @@ def test_sizes_that_only_data_decide_are_stated_with_their_bound():
     (lambda s, o: s.set_retention(side=-7), "side arena cannot keep -7 bytes"),
     (lambda s, o: ft.set_memory_limit(-1), "-1 bytes"),
     (lambda s, o: ft.set_memory_limit(1), "in use"),
+    (lambda s, o: ft.set_device_memory_limit(-1), "on devices.*-1 bytes; 0 stands for none"),
+    (lambda s, o: ft.set_device_memory_limit(2**61), "on devices.*more than any machine"),
 ])
 def test_requests_that_cannot_be_met(call, message):
     session, options = ft.InferenceSession(NET), ft.SessionOptions()

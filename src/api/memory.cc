@@ -71,5 +71,6 @@ Status Session::set_retention(const RetentionCaps& caps) const {
 
 MemoryStats memory_stats() { return public_stats(process_memory_statistics()); }
 Status set_memory_limit(int64_t bytes) { return public_status(set_process_memory_limit(bytes)); }
+Status set_device_memory_limit(int64_t bytes) { return public_status(set_process_device_memory_limit(bytes)); }
 
 }  // namespace forethought::v1

@@ -419,6 +419,8 @@ TEST(ApiMemory, LimitsThatCannotBe) {
       {s.set_memory_limit(1), "in use"},
       {ft::set_memory_limit(-1), "-1 bytes"},
       {ft::set_memory_limit(1), "in use"},
+      {ft::set_device_memory_limit(-1), "on devices › the memory limit is -1 bytes"},
+      {ft::set_device_memory_limit(int64_t{1} << 62), "more than any machine has"},
       {s.set_retention({-2, 0, 0}), "cannot keep -2 bytes"},
       {[] {
          ft::SessionOptions o;
@@ -429,6 +431,9 @@ TEST(ApiMemory, LimitsThatCannotBe) {
        "-1 bytes"},
   };
   for (const auto& r : rows) EXPECT_THAT(r.status.message(), HasSubstr(r.part));
+  ASSERT_TRUE(ft::set_device_memory_limit(1).ok());  // no device here has memory of its own
+  EXPECT_TRUE(s.run({{"x", x}}).ok());
+  ASSERT_TRUE(ft::set_device_memory_limit(0).ok());
   ASSERT_TRUE(s.set_memory_limit(s.memory_stats().mapped + 10000).ok());
   const ft::Value big = ft::Value::tensor(ft::ElementType::f32, Shape{100000, 3}).value();
   const ft::Status refused = s.run({{"x", big}}).status();

@@ -4,12 +4,16 @@
 #include <mutex>
 #include <string>
 
+#include "base/knobs.h"
+
 namespace forethought {
 namespace {
 
 // Never destroyed: blocks may come back while the program ends.
 struct Accounts {
-  std::mutex mutex;
+  std::mutex setting;  // one limit at a time; taken before `mutex`
+  std::mutex mutex;    // guards what follows
+  int64_t limit = parse_memory_size(knob_string(Knob::kDeviceMemoryLimit)).value_or(MemoryBudget::kUnlimited);
   std::map<std::string, std::shared_ptr<MemoryBudget>> by_device;
 };
 Accounts& accounts() {
@@ -23,8 +27,29 @@ const std::shared_ptr<MemoryBudget>& device_account(Device device) {
   const std::string name = to_string(device);
   const std::lock_guard lock(accounts().mutex);
   std::shared_ptr<MemoryBudget>& account = accounts().by_device[name];
-  if (!account) account = std::make_shared<MemoryBudget>(MemoryBudget::kUnlimited, nullptr, name);
+  if (!account) account = std::make_shared<MemoryBudget>(accounts().limit, nullptr, name);
   return account;
+}
+
+std::vector<std::shared_ptr<MemoryBudget>> device_accounts() {
+  std::vector<std::shared_ptr<MemoryBudget>> list;
+  const std::lock_guard lock(accounts().mutex);
+  for (const auto& [name, account] : accounts().by_device) list.push_back(account);
+  return list;
+}
+
+int64_t limit_of_devices() {
+  const std::lock_guard lock(accounts().mutex);
+  return accounts().limit;
+}
+
+void set_limit_of_devices(int64_t limit) {
+  const std::lock_guard one(accounts().setting);
+  {
+    const std::lock_guard lock(accounts().mutex);
+    accounts().limit = limit;
+  }
+  for (const auto& account : device_accounts()) account->set_limit(limit);
 }
 
 DeviceMemory device_memory(const MemoryBudget& account) {
@@ -34,8 +59,7 @@ DeviceMemory device_memory(const MemoryBudget& account) {
 
 std::vector<DeviceMemory> device_memory_of_process() {
   std::vector<DeviceMemory> list;
-  const std::lock_guard lock(accounts().mutex);
-  for (const auto& [name, account] : accounts().by_device) list.push_back(device_memory(*account));
+  for (const auto& account : device_accounts()) list.push_back(device_memory(*account));
   return list;
 }
 

@@ -14,6 +14,14 @@ namespace forethought {
 // The account of all that the process holds on a device: one for each device, never destroyed. Accounts of sessions are
 // its children.
 const std::shared_ptr<MemoryBudget>& device_account(Device device);
+// Those of every device that has had one so far, by name.
+std::vector<std::shared_ptr<MemoryBudget>> device_accounts();
+
+// The limit of each of those accounts, also of those to come; 0: none. It comes from FORETHOUGHT_DEVICE_MEMORY_LIMIT at
+// the first use, if that is a size (Session::load refuses what is none), and from set_limit_of_devices().
+int64_t limit_of_devices();
+void set_limit_of_devices(int64_t limit);  // at once gives back what is kept above it
+
 DeviceMemory device_memory(const MemoryBudget& account);
 // Of every device that has had an account so far.
 std::vector<DeviceMemory> device_memory_of_process();

@@ -2,7 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <limits>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "device/account.h"
@@ -31,6 +36,7 @@ constexpr const char* kNet = R"(graph(%x: f32[N,512]) {
 class DeviceMemoryTest : public testing::Test {
  protected:
   void TearDown() override {
+    set_limit_of_devices(0);
     EXPECT_EQ(device_->allocator().statistics().live, 0);
     EXPECT_EQ(account().mapped(), 0);
     EXPECT_EQ(MemoryBudget::process()->statistics().mapped, obtained_bytes());
@@ -58,19 +64,29 @@ class DeviceMemoryTest : public testing::Test {
     const Value in = random_floats({rows, 512}, 1);
     return session.run_ordered({&in, 1}, {&output, 1});
   }
-  // Statistics are what the device's allocator gave.
-  void expect_adds_up(const Session& session) {
-    const MemoryStatistics s = session.memory_statistics(), all = process_memory_statistics();
-    ASSERT_EQ(s.devices.size(), 1u);
-    EXPECT_EQ(s.devices[0].device, "device:9");
-    EXPECT_EQ(s.devices[0].live + s.devices[0].retained, device_->allocator().statistics().live);
-    EXPECT_GE(s.devices[0].peak, s.devices[0].live + s.devices[0].retained);
+  DeviceMemory of_process() {
+    const MemoryStatistics all = process_memory_statistics();
     const auto there = std::ranges::find(all.devices, "device:9", &DeviceMemory::device);
-    ASSERT_NE(there, all.devices.end());
-    EXPECT_EQ(there->live, s.devices[0].live);
-    EXPECT_EQ(there->retained, s.devices[0].retained);
-    EXPECT_EQ(s.mapped, s.live + s.retained + s.padding) << "no byte of a device is one of the host's";
-    EXPECT_EQ(all.mapped, obtained_bytes());
+    return there == all.devices.end() ? DeviceMemory{} : *there;
+  }
+  // Statistics are what the device's allocator gave. The sessions are all that use the device.
+  template <typename... Sessions>
+  void expect_adds_up(const Sessions&... sessions) {
+    int64_t live = 0, retained = 0;
+    for (const Session* session : {&sessions...}) {
+      const MemoryStatistics s = session->memory_statistics();
+      ASSERT_EQ(s.devices.size(), 1u);
+      EXPECT_EQ(s.devices[0].device, "device:9");
+      EXPECT_GE(s.devices[0].peak, s.devices[0].live + s.devices[0].retained);
+      EXPECT_EQ(s.mapped, s.live + s.retained + s.padding) << "no byte of a device is one of the host's";
+      live += s.devices[0].live, retained += s.devices[0].retained;
+    }
+    const DeviceMemory all = of_process();
+    EXPECT_EQ(all.live, live);
+    EXPECT_EQ(all.retained, retained);
+    EXPECT_GE(all.peak, live + retained);
+    EXPECT_EQ(device_->allocator().statistics().live, live + retained);
+    EXPECT_EQ(MemoryBudget::process()->statistics().mapped, obtained_bytes());
   }
 
   std::shared_ptr<SimDevice> device_ = SimDevice::make({.index = 9}).value();
@@ -173,6 +189,161 @@ TEST_F(DeviceMemoryTest, TheLimitOfTheHostAndThatOfDevicesAreApart) {
   options.device_memory_limit = -1;
   const Status negative = Session::from_graph(graph_from_text(fixed(64)).value(), options).status();
   EXPECT_THAT(std::string(negative.message()), HasSubstr("-1 bytes; 0 stands for none"));
+}
+
+TEST_F(DeviceMemoryTest, Check35TheLeastLimitOfTheProcessAtLoadCountsOtherSessions) {
+  const std::string text = fixed(64);
+  auto first = load(0, text).value();
+  ASSERT_TRUE(run(*first, 64).ok());
+  const int64_t held = first->memory_statistics().devices[0].live;
+  int64_t least = 0;
+  for (const int64_t room : {int64_t{1000}, int64_t{1} << 20, int64_t{1400000}}) {  // a constant, both, the slab
+    ASSERT_TRUE(set_process_device_memory_limit(held + room).ok());
+    const int64_t before = device_->allocator().statistics().allocations;
+    const Status refused = load(0, text).status();
+    ASSERT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+    const std::string message(refused.message());
+    EXPECT_THAT(message, HasSubstr("more than the process's device memory limit of "));
+    EXPECT_THAT(message, HasSubstr(" on device:9 leaves"));
+    EXPECT_THAT(message, HasSubstr("the process holds 1.2 MiB beside this session"));
+    EXPECT_THAT(message, HasSubstr("/first (MatMul) (weights, 1.0 MiB)"));
+    EXPECT_THAT(message, HasSubstr("(planned, "));
+    if (least == 0) EXPECT_EQ(device_->allocator().statistics().allocations, before) << "refused before it is asked";
+    if (least == 0) least = least_of(refused);
+    EXPECT_EQ(least_of(refused), least) << refused;
+    expect_adds_up(*first);
+    EXPECT_EQ(of_process().limit, held + room);
+  }
+  EXPECT_EQ(first->memory_statistics().devices[0].limit, 0) << "that of the session";
+  ASSERT_TRUE(set_process_device_memory_limit(least - 1).ok());
+  EXPECT_EQ(least_of(load(0, text).status()), least);
+  ASSERT_TRUE(set_process_device_memory_limit(least).ok());
+  auto second = load(0, text).value();
+  for (Session* session : {second.get(), first.get(), second.get()}) {
+    const Status works = run(*session, 64);
+    EXPECT_TRUE(works.ok()) << works;
+    expect_adds_up(*first, *second);
+    EXPECT_LE(of_process().live + of_process().retained, least);
+  }
+  first.reset();
+  second.reset();
+  ASSERT_TRUE(set_process_device_memory_limit(least - held).ok());
+  first = load(0, text).value();
+  const Status again = load(0, text).status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kResourceExhausted);
+  first.reset();
+  second = load(0, text).value();  // what the first held is free
+  EXPECT_TRUE(run(*second, 64).ok());
+}
+
+TEST_F(DeviceMemoryTest, Check35TheLeastLimitOfTheProcessAtRunCountsWhatOthersHold) {
+  auto first = load(0).value(), second = load(0).value();
+  for (const bool on_device : {false, true}) {
+    Value held = asked({100, 128});
+    const Value in = random_floats({100, 512}, 1);
+    ASSERT_TRUE(first->run_ordered({&in, 1}, {&held, 1}).ok());
+    const auto try_with = [&](int64_t limit) {
+      EXPECT_TRUE(set_process_device_memory_limit(limit).ok());
+      return run(*second, 200, on_device ? Value(asked({200, 128})) : Value());
+    };
+    const Status refused = try_with(of_process().live + (100 << 10));
+    ASSERT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("more than the process's device memory limit of "));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("the process holds 1.3 MiB beside this session"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("(planned, "));
+    expect_adds_up(*first, *second);
+    const int64_t least = least_of(refused);
+    EXPECT_EQ(least_of(try_with(least - 1)), least) << refused;
+    const Status works = try_with(least);
+    EXPECT_TRUE(works.ok()) << works;
+    expect_adds_up(*first, *second);
+    held = Value();
+    const Status roomier = try_with(least - 100 * 128 * 4);  // what the first gave back
+    EXPECT_TRUE(roomier.ok()) << roomier;
+  }
+}
+
+TEST_F(DeviceMemoryTest, TheLimitOfTheProcessHoldsOnEachDeviceAlsoThoseToCome) {
+  auto session = load(0).value();
+  const int64_t live = session->memory_statistics().devices[0].live;
+  const struct {
+    int64_t bytes;
+    const char* says;
+  } rows[] = {
+      {-1, "on devices › the memory limit is -1 bytes; 0 stands for none"},
+      {std::numeric_limits<int64_t>::min(), "0 stands for none"},
+      {std::numeric_limits<int64_t>::max(), "more than any machine has"},
+      {live - 1, "on device:9 › the memory limit cannot be 1310719 bytes: 1310720 are in use: weights 1.2 MiB"},
+  };
+  ASSERT_TRUE(set_process_device_memory_limit(live).ok());
+  for (const auto& row : rows) {
+    EXPECT_THAT(std::string(set_process_device_memory_limit(row.bytes).message()), HasSubstr(row.says));
+    EXPECT_EQ(of_process().limit, live) << row.bytes;
+  }
+  // On a device that nobody has used so far there is room for the same again, and no more.
+  const auto other = SimDevice::make({.index = 12}).value();
+  const SimProviderScope provider("OtherProvider", other, [](const Graph&, const GraphNode&) { return true; });
+  const auto load_there = [&] {
+    return Session::from_graph(graph_from_text(kNet).value(), with_provider("OtherProvider"));
+  };
+  auto there = load_there();
+  ASSERT_TRUE(there.ok()) << there.status();
+  const Status full = load_there().status();
+  EXPECT_THAT(std::string(full.message()), HasSubstr("process's device memory limit of 1.2 MiB on device:12"));
+  EXPECT_EQ(least_of(full), 2 * live);
+  // What is kept above a lower limit goes back at once.
+  ASSERT_TRUE(set_process_device_memory_limit(0).ok());
+  ASSERT_TRUE(run(*session, 64).ok());
+  ASSERT_GT(of_process().retained, 0);
+  ASSERT_TRUE(set_process_device_memory_limit(live).ok());
+  EXPECT_EQ(of_process().retained, 0);
+  expect_adds_up(*session);
+  const auto lines = named(process_memory_statistics());
+  for (const char* line : {"device:9 limit", "device:12 limit"}) {
+    const auto limit = std::ranges::find(lines, line, &std::pair<std::string, int64_t>::first);
+    ASSERT_NE(limit, lines.end()) << line;
+    EXPECT_EQ(limit->second, live) << line;
+  }
+}
+
+TEST_F(DeviceMemoryTest, TheLimitOfTheProcessComesFromTheEnvironment) {
+  constexpr const char* kVariable = "FORETHOUGHT_DEVICE_MEMORY_LIMIT";
+  ::setenv(kVariable, "1M", 1);  // read once: a process of its own tells
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        const Status refused = load(0).status();
+        std::fprintf(stderr, "%s; limit %ld\n", std::string(refused.message()).c_str(), of_process().limit);
+        std::_Exit(refused.ok() ? 1 : 17);
+      },
+      testing::ExitedWithCode(17), "process's device memory limit of 1.0 MiB on device:9.*; limit 1048576");
+  ::unsetenv(kVariable);
+}
+
+// What one session asks for takes what the other keeps, while that runs, loads and ends.
+TEST_F(DeviceMemoryTest, SessionsThatSqueezeEachOtherStayWithinTheLimitOfTheProcess) {
+  // Loads fit beside one run, two runs do not.
+  constexpr int64_t kWeights = (512 * 512 + 512 * 128) * 4, kLimit = 2 * kWeights + (int64_t{2} << 20);
+  ASSERT_TRUE(set_process_device_memory_limit(kLimit).ok());
+  std::atomic<int> done{0};
+  const auto work = [&](int which) {
+    for (int i = 0; i < 12; ++i) {
+      auto session = load(0);
+      Status status = session.status();
+      for (const int64_t rows : {100, 30, 120, 60}) {
+        if (session.ok()) status = run(**session, rows + which);
+        ASSERT_TRUE(status.ok() || status.code() == absl::StatusCode::kResourceExhausted) << status;
+        if (!status.ok()) EXPECT_GT(least_of(status), 0) << status;
+        done += status.ok();
+      }
+    }
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  EXPECT_GT(done, 0);
+  EXPECT_EQ(of_process().live + of_process().retained, 0);
+  EXPECT_LE(device_->allocator().statistics().peak, kLimit);
 }
 
 TEST_F(DeviceMemoryTest, ManyLengthsKeepTheLargestSlabAlone) {

@@ -44,8 +44,8 @@ int64_t enough(const MemoryReport& report) {
   return report.least + report.unplanned_most + report.unplanned_most / 8 + 64 * report.unplanned_values;
 }
 
-Status too_little(const MemoryBudget::Refusal& refusal, const MemoryReport& report, int64_t least) {
-  const Status told = too_little(refusal, report.holders, least);
+Status too_little(const MemoryBudget::Refusal& refusal, const MemoryReport& report, int64_t least, int64_t elsewhere) {
+  const Status told = too_little(refusal, report.holders, least, elsewhere);
   if (report.unbounded.empty()) return told;
   return exhausted(absl::StrCat(told.message(), "; nothing bounds ", report.unbounded.front(),
                                 report.unbounded.size() > 1 ? " and others" : "", ": it may take more"));
@@ -56,6 +56,22 @@ const DeviceReport* report_of(const MemoryReport& report, const std::string& dev
   return found == report.devices.end() ? nullptr : &*found;
 }
 
+// `elsewhere` is what the process holds now beside a session that needs `needs`. Where that would fit, others held more
+// when it was refused: what they held then.
+int64_t elsewhere_then(const MemoryBudget::Refusal& refusal, int64_t needs, int64_t elsewhere) {
+  if (!refusal.of_process) return 0;
+  if (needs + elsewhere > refusal.limit) return elsewhere;
+  return std::max(elsewhere, refusal.mapped + refusal.bytes - needs);
+}
+
+// The same on the device that refused; `live` is what the session uses there of what the process does.
+int64_t elsewhere_on(const MemoryBudget::Refusal& refusal, int64_t needs, const MemoryStatistics& of_process,
+                     int64_t live) {
+  const auto found = std::ranges::find(of_process.devices, refusal.device, &DeviceMemory::device);
+  if (found == of_process.devices.end()) return 0;
+  return elsewhere_then(refusal, needs, std::max<int64_t>(found->live - live, 0));
+}
+
 // The words of `told` in place of the innermost of a chain of contexts: where it happened stays.
 Status told_there(const Status& told, const Status& chain_of) {
   const std::string_view chain(chain_of.message().data(), chain_of.message().size());
@@ -63,14 +79,19 @@ Status told_there(const Status& told, const Status& chain_of) {
   return innermost == chain.npos ? told : with_context(told, chain.substr(0, innermost));
 }
 
-Status change_limit(MemoryBudget& budget, int64_t bytes) {
-  RETURN_IF_ERROR(check_limit(bytes));
+Status check_in_use(const MemoryBudget& budget, int64_t bytes) {
   const MemoryStatistics s = budget.statistics();
   const int64_t live = s.mapped - s.retained;
   if (bytes > 0 && bytes < live) {
     return exhausted(absl::StrCat("the memory limit cannot be ", bytes, " bytes: ", live, " are in use: ", to_string(s),
                                   "; release outputs that are held, or allow more"));
   }
+  return absl::OkStatus();
+}
+
+Status change_limit(MemoryBudget& budget, int64_t bytes) {
+  RETURN_IF_ERROR(check_limit(bytes));
+  RETURN_IF_ERROR(check_in_use(budget, bytes));
   budget.set_limit(bytes);
   return absl::OkStatus();
 }
@@ -84,7 +105,7 @@ StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& op
   auto made = make_budget(options);
   if (!made.ok()) return as_wrong_option(made.status());
   const std::shared_ptr<MemoryBudget> budget = *std::move(made);
-  const MemoryStatistics before = MemoryBudget::process()->statistics();
+  const MemoryStatistics before = process_memory_statistics();
   auto session = attempt({budget, false, {}});
   const auto refusal = MemoryBudget::refusal_of(session.status());
   if (!refusal) return session;
@@ -94,11 +115,13 @@ StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& op
   const MemoryReport report = (*dry)->memory_report();
   if (!refusal->device.empty()) {
     const DeviceReport* there = report_of(report, refusal->device);
-    return there ? with_context(too_little(*refusal, there->holders, there->least), what) : session.status();
+    if (!there) return session.status();
+    const int64_t elsewhere = elsewhere_on(*refusal, there->least, before, 0);
+    return with_context(too_little(*refusal, there->holders, there->least + elsewhere, elsewhere), what);
   }
-  const int64_t held = before.mapped - before.retained - probe->in_process();
-  const int64_t least = enough(report) + (refusal->of_process ? held : 0);
-  return with_context(too_little(*refusal, report, least), what);
+  const int64_t elsewhere =
+      elsewhere_then(*refusal, enough(report), before.mapped - before.retained - probe->in_process());
+  return with_context(too_little(*refusal, report, enough(report) + elsewhere, elsewhere), what);
 }
 
 // What the arenas will ask for at the first run is refused now, if all shapes are known.
@@ -111,16 +134,19 @@ Status Session::check_fits(const CompiledProgram& planned) const {
     if (least <= account.limit()) continue;
     const MemoryReport report = memory_report();
     return too_little({of_process, bytes_of_run(planned, {}), account.limit(), s.mapped, "", "the first run"}, report,
-                      least + enough(report) - report.least);
+                      least + enough(report) - report.least, least - report.least);
   }
   for (size_t d = 0; d < devices_.drivers().size(); ++d) {
-    const MemoryBudget& account = devices_.account(d);
-    const MemoryStatistics s = account.statistics();
-    const int64_t needs = bytes_of_run_on(planned, d), least = s.mapped - s.retained + needs;
-    if (account.limit() <= 0 || least <= account.limit()) continue;
-    const MemoryReport report = memory_report();
-    return too_little({false, needs, account.limit(), s.mapped, account.device(), "the first run"},
-                      report.devices[d].holders, least);
+    for (const MemoryBudget* account = &devices_.account(d); account; account = account->parent().get()) {
+      if (account->limit() <= 0) continue;
+      const MemoryStatistics s = account->statistics();
+      const int64_t needs = bytes_of_run_on(planned, d), least = s.mapped - s.retained + needs;
+      if (least <= account->limit()) continue;
+      const DeviceReport there = memory_report().devices[d];
+      const bool of_process = account != &devices_.account(d);
+      return too_little({of_process, needs, account->limit(), s.mapped, account->device(), "the first run"},
+                        there.holders, least, least - there.least);
+    }
   }
   return absl::OkStatus();
 }
@@ -153,7 +179,7 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
     const int64_t so_far = refusal->mapped + refusal->bytes;
     least = so_far + std::max<int64_t>(so_far - report.least - elsewhere, 0);
   }
-  return told_there(too_little(*refusal, report, least), status);
+  return told_there(too_little(*refusal, report, least, elsewhere), status);
 }
 
 Status Session::refused_on_device(const Status& status, const CompiledProgram* program, int64_t outputs) const {
@@ -162,7 +188,9 @@ Status Session::refused_on_device(const Status& status, const CompiledProgram* p
   const MemoryReport report = report_for(program, {});
   const DeviceReport* there = report_of(report, refusal->device);
   if (!there) return status;
-  return told_there(too_little(*refusal, there->holders, there->least + outputs), status);
+  const int64_t needs = there->least + outputs;
+  const int64_t elsewhere = elsewhere_on(*refusal, needs, report.process, there->memory.live);
+  return told_there(too_little(*refusal, there->holders, needs + elsewhere, elsewhere), status);
 }
 
 // The outputs taken so far are live still.
@@ -233,8 +261,9 @@ StatusOr<std::shared_ptr<MemoryBudget>> Session::make_budget(const SessionOption
     return invalid(absl::StrCat("memory cannot be given back after ", options.idle_trim_ms,
                                 " ms without a run; 0 stands for never"));
   }
-  const std::string limit = knob_string(Knob::kMemoryLimit);
-  RETURN_IF_ERROR(with_context(parse_memory_size(limit).status(), "FORETHOUGHT_MEMORY_LIMIT"));
+  for (const Knob limit : {Knob::kMemoryLimit, Knob::kDeviceMemoryLimit})
+    RETURN_IF_ERROR(
+        with_context(parse_memory_size(knob_string(limit)).status(), knobs()[static_cast<size_t>(limit)].variable));
   return std::make_shared<MemoryBudget>(options.memory_limit, MemoryBudget::process());
 }
 
@@ -304,5 +333,13 @@ Status Session::set_retention(const RetentionCaps& caps) {
 
 Status Session::set_memory_limit(int64_t bytes) { return change_limit(*budget_, bytes); }
 Status set_process_memory_limit(int64_t bytes) { return change_limit(*MemoryBudget::process(), bytes); }
+
+Status set_process_device_memory_limit(int64_t bytes) {
+  RETURN_IF_ERROR(with_context(check_limit(bytes), "on devices"));
+  for (const auto& account : device_accounts())
+    RETURN_IF_ERROR(with_context(check_in_use(*account, bytes), absl::StrCat("on ", account->device())));
+  set_limit_of_devices(bytes);
+  return absl::OkStatus();
+}
 
 }  // namespace forethought

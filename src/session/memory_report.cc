@@ -170,16 +170,18 @@ void sort_holders(std::vector<MemoryHolder>* holders) {
   std::ranges::stable_sort(*holders, std::greater(), &MemoryHolder::bytes);
 }
 
-Status too_little(const MemoryBudget::Refusal& r, const std::vector<MemoryHolder>& holders, int64_t least) {
+Status too_little(const MemoryBudget::Refusal& r, const std::vector<MemoryHolder>& holders, int64_t least,
+                  int64_t elsewhere) {
   return exhausted(absl::StrCat(r.who, " needs ", readable_bytes(r.bytes), " more than the ",
                                 r.of_process ? "process's " : "", r.device.empty() ? "" : "device ", "memory limit of ",
                                 readable_bytes(r.limit), r.device.empty() ? "" : absl::StrCat(" on ", r.device),
-                                " leaves; ", explain_need(holders, least)));
+                                " leaves; ", explain_need(holders, least, elsewhere)));
 }
 
-std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least) {
+std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least, int64_t elsewhere) {
   std::string text =
       absl::StrCat("allow at least ", readable_bytes(least), " (", least, " bytes), or release outputs that are held");
+  if (elsewhere > 0) absl::StrAppend(&text, "; the process holds ", readable_bytes(elsewhere), " beside this session");
   if (!holders.empty()) text += "; the largest holders: ";
   append_holders(holders, 5, &text);
   return text;

@@ -43,11 +43,13 @@ struct MemoryReport {
 
 // As text, with the `most` largest holders.
 std::string to_string(const MemoryReport& report, size_t most = 5);
-// "allow at least 5.0 MiB (5242880 bytes), …; the largest holders: …": the end of an error.
-std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least);
+// "allow at least 5.0 MiB (5242880 bytes), …; others hold …; the largest holders: …": the end of an error.
+std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least, int64_t elsewhere);
 
-// What a limit refused, as the error that a caller gets: who needed how much, and explain_need().
-Status too_little(const MemoryBudget::Refusal& refusal, const std::vector<MemoryHolder>& holders, int64_t least);
+// What a limit refused, as the error that a caller gets: who needed how much, and explain_need(). `elsewhere` is what
+// `least` has in it for all that the process holds beside the session.
+Status too_little(const MemoryBudget::Refusal& refusal, const std::vector<MemoryHolder>& holders, int64_t least,
+                  int64_t elsewhere);
 
 // Bytes of a run of the program beyond weights: slab, and outputs that are known and not bound (`bound`, one an output;
 // empty: none).

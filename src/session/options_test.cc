@@ -97,6 +97,8 @@ TEST(Knobs, NonsenseIsAnErrorOfEverySessionAndNamesWhatThereIs) {
       {"FORETHOUGHT_LANES", "two", "from 0 to 64"},
       {"FORETHOUGHT_LANES", "65", "from 0 to 64"},
       {"FORETHOUGHT_MEMORY_LIMIT", "lots", "'lots' is no size of memory"},
+      {"FORETHOUGHT_DEVICE_MEMORY_LIMIT", "-5", "'-5' is no size of memory"},
+      {"FORETHOUGHT_DEVICE_MEMORY_LIMIT", "9999999999T", "more memory than any machine has"},
   };
   for (const auto& row : rows) {
     const Variable set(row.variable, row.value);

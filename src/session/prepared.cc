@@ -182,7 +182,7 @@ Status Preparer::take_weight(const Graph& g, ValueId v, PreparedGraph* p) {
   } else if (device) {
     t = constant;
     ASSIGN_OR_RETURN(root_->dry_shares.emplace_back(),
-                     MemoryShare::take(device->account, MemoryRole::weights, t.bytes(), 0, who));
+                     MemoryShare::take(device->account, MemoryRole::weights, std::max<int64_t>(t.bytes(), 1), 0, who));
   } else {
     ASSIGN_OR_RETURN(t, aligned(constant, g.value(v).name));
     totals_->constants += t.bytes();

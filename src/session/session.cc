@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/knobs.h"
+#include "device/account.h"
 #include "device/lanes.h"
 #include "exec/executor.h"
 #include "graph/schema/schema.h"
@@ -101,7 +102,7 @@ StatusOr<std::unique_ptr<Session>> Session::from_graph(std::unique_ptr<Graph> gr
   const double start = now_ms();
   RETURN_IF_ERROR(validate(*graph));
   const auto attempt = [&](const PrepareOptions& prepare) -> StatusOr<std::unique_ptr<Session>> {
-    const bool limited = prepare.budget->is_limited() || options.device_memory_limit > 0;
+    const bool limited = prepare.budget->is_limited() || options.device_memory_limit > 0 || limit_of_devices() > 0;
     const bool again = !prepare.dry && limited;  // a second attempt may come
     auto mine = again ? graph->clone() : std::move(graph);
     ASSIGN_OR_RETURN(PipelineResult result, run_pipeline({"", {}, {}, std::move(mine), prepare.budget}, options));

@@ -176,6 +176,8 @@ class Session {
 
 // The limit of all sessions of the process together, 0: none; with Session::set_memory_limit's refusals.
 Status set_process_memory_limit(int64_t bytes);
+// The same on each device that has memory of its own, also on those to come.
+Status set_process_device_memory_limit(int64_t bytes);
 // What they all hold together, on devices too.
 MemoryStatistics process_memory_statistics();
 
