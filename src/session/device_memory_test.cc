@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -261,6 +262,43 @@ TEST_F(DeviceMemoryTest, Check35TheLeastLimitOfTheProcessAtRunCountsWhatOthersHo
     const Status roomier = try_with(least - 100 * 128 * 4);  // what the first gave back
     EXPECT_TRUE(roomier.ok()) << roomier;
   }
+}
+
+TEST_F(DeviceMemoryTest, WhatOthersTookSinceCountsInTheLeastLimitOfTheProcess) {
+  ASSERT_TRUE(set_process_device_memory_limit(2 << 20).ok());
+  std::optional<DeviceBlock> taken;
+  const SimProviderScope provider("Slow", device_, [&](const Graph&, const GraphNode&) {
+    if (!taken) taken = DeviceBlock::take(DeviceUse(device_), MemoryRole::leased, 1 << 20, "another").value();
+    return true;
+  });
+  const auto load_it = [&] { return Session::from_graph(graph_from_text(kNet).value(), with_provider("Slow")); };
+  const Status refused = load_it().status();
+  ASSERT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_GT(least_of(refused), 2 << 20) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the process holds 1.0 MiB beside this session"));
+  ASSERT_TRUE(set_process_device_memory_limit(least_of(refused)).ok());
+  EXPECT_TRUE(load_it().ok());
+  taken.reset();
+}
+
+TEST_F(DeviceMemoryTest, Check35TheLeastLimitCountsConstantsOfNoBytes) {
+  const std::string text = R"(graph(%x: f32[4,0]) {
+    %v: f32[0,8] = Expand(0.0, [0, 8])
+    %w: f32[0,9] = Expand(0.0, [0, 9])
+    %y = MatMul(%x, %v)
+    %z = MatMul(%x, %w)
+    return %y, %z
+  })";
+  const int64_t least = least_of(load(1, text).status());  // a byte for the first of both
+  ASSERT_GT(least, 0);
+  EXPECT_EQ(least_of(load(least - 1, text).status()), least);
+  auto session = load(least, text);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Value in = random_floats({4, 0}, 1);
+  std::vector<Value> outputs(2);
+  const Status works = (*session)->run_ordered({&in, 1}, outputs);
+  EXPECT_TRUE(works.ok()) << works;
+  EXPECT_EQ((*session)->memory_statistics().devices[0].peak, least);
 }
 
 TEST_F(DeviceMemoryTest, TheLimitOfTheProcessHoldsOnEachDeviceAlsoThoseToCome) {
