@@ -38,8 +38,9 @@ std::vector<int32_t> order_by(size_t n, Key key) {
   return order;
 }
 
-// A dead slot that is large enough, the smallest such, takes the whole item; else a new slot of its size.
-Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth) {
+// A dead slot that is large enough, the smallest such, takes the whole item; else a new slot of its size. Gives up when
+// the slots are as high as `limit`.
+Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth, int64_t limit) {
   struct Slot {
     int64_t offset, size;
     int32_t tenant;
@@ -75,6 +76,7 @@ Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth) 
       const int64_t a = item.alignment, offset = (packing.height + a - 1) / a * a;
       slots.push_back({offset, item.size, i});
       packing.height = offset + item.size;
+      if (packing.height >= limit) return packing;
     }
     slots[found].tenant = i;
     packing.offsets[i] = slots[found].offset;
@@ -137,9 +139,9 @@ class Packer {
   void plain_rules() {
     attempt(order_by(n_, [&](int32_t i) { return -p_.items[i].size; }), Fit::lowest);
     if (at_bound()) return;
-    by_birth_ = order_by(n_, [&](int32_t i) { return p_.items[i].first; });
-    if (keep_if_lower(placer_.place_born(by_birth_, best_.height, offsets_)); at_bound()) return;
-    if (Packing slots = share_slots(p_, by_birth_); slots.height < best_.height) best_ = std::move(slots);
+    if (keep_if_lower(placer_.place_born(best_.height, offsets_)); at_bound()) return;
+    if (Packing slots = share_slots(p_, placer_.by_birth(), best_.height); slots.height < best_.height)
+      best_ = std::move(slots);
   }
 
   void more_orders() {
@@ -149,7 +151,7 @@ class Packer {
     if (attempt(order_by(n_, area), Fit::lowest)) return;
     if (attempt(order_by(n_, [&](int32_t i) { return Keys(-placer_.degree(i), -size(i)); }), Fit::lowest)) return;
     if (attempt(order_by(n_, [&](int32_t i) { return Keys(-span(i), -size(i)); }), Fit::lowest)) return;
-    if (attempt(by_birth_, Fit::lowest)) return;
+    if (attempt(placer_.by_birth(), Fit::lowest)) return;
     attempt(order_by(n_, [&](int32_t i) { return Keys(-p_.items[i].last, -size(i)); }), Fit::lowest);
   }
 
@@ -195,7 +197,6 @@ class Packer {
   Placer placer_;
   int64_t end_of_work_;
   std::vector<int64_t> offsets_;
-  std::vector<int32_t> by_birth_;
   std::vector<SearchStart> starts_;
   Packing best_;
 };

@@ -19,7 +19,8 @@ struct PackProblem {
   std::vector<PackItem> items;
   int lanes = 1;
   // With more than one lane, items x lanes: the last step of the lane that touches the item, and the last step of the
-  // lane that is over before any step touches it. Two items may share bytes iff one is over before the other begins.
+  // lane that is over before any step touches it. Two items may share bytes iff one is over before the other begins;
+  // items whose steps meet never may.
   std::vector<int32_t> last_on, known;
   int64_t lower_bound = 0;  // packing stops when it is reached
 

@@ -109,6 +109,8 @@ class Gaps {
 }  // namespace
 
 Placer::Placer(const PackProblem& problem, int64_t most_conflicts) : problem_(problem), rank_(problem.items.size()) {
+  sort_births();
+  find_earliest();
   if (problem.lanes == 1) {
     list_serial(most_conflicts);
   } else {
@@ -116,17 +118,42 @@ Placer::Placer(const PackProblem& problem, int64_t most_conflicts) : problem_(pr
   }
 }
 
-void Placer::list_serial(int64_t most) {
+void Placer::sort_births() {
   const auto& items = problem_.items;
-  std::vector<int32_t> order(items.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+  by_birth_.resize(items.size());
+  std::iota(by_birth_.begin(), by_birth_.end(), 0);
+  std::sort(by_birth_.begin(), by_birth_.end(), [&](int32_t a, int32_t b) {
     return items[a].first != items[b].first ? items[a].first < items[b].first : a < b;
   });
+}
+
+void Placer::find_earliest() {
+  const size_t lanes = static_cast<size_t>(problem_.lanes);
+  earliest_.reserve(problem_.items.size());
+  for (size_t i = 0; i < problem_.items.size(); ++i) {
+    const auto known = problem_.known.begin() + static_cast<ptrdiff_t>(i * lanes);
+    earliest_.push_back(lanes == 1 ? problem_.items[i].first : *std::min_element(known, known + problem_.lanes) + 1);
+  }
+}
+
+// How many pairs are in conflict, with one lane.
+int64_t Placer::count_serial() const {
+  int64_t pairs = 0;
+  const auto begins_after = [&](int32_t step, int32_t i) { return step < problem_.items[i].first; };
+  for (auto i = by_birth_.begin(); i != by_birth_.end(); ++i) {
+    pairs += std::upper_bound(i, by_birth_.end(), problem_.items[*i].last, begins_after) - i - 1;
+  }
+  return pairs;
+}
+
+void Placer::list_serial(int64_t most) {
+  const auto& items = problem_.items;
+  const int64_t count = count_serial();
+  if (count > most) return;
   std::vector<std::pair<int32_t, int32_t>> pairs;
-  pairs.reserve(items.size() * 8);
+  pairs.reserve(static_cast<size_t>(count));
   std::vector<int32_t> live;
-  for (const int32_t i : order) {
+  for (const int32_t i : by_birth_) {
     size_t kept = 0;
     for (const int32_t other : live) {
       if (items[other].last < items[i].first) continue;
@@ -135,7 +162,6 @@ void Placer::list_serial(int64_t most) {
     }
     live.resize(kept);
     live.push_back(i);
-    if (static_cast<int64_t>(pairs.size()) > most) return;
   }
   index_pairs(pairs);
 }
@@ -145,7 +171,7 @@ void Placer::list_lanes(int64_t most) {
   std::vector<std::pair<int32_t, int32_t>> pairs;
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j < i; ++j) {
-      if (problem_.conflict(i, j)) pairs.emplace_back(i, j);
+      if (may_meet(i, j) && problem_.conflict(i, j)) pairs.emplace_back(i, j);
     }
     if (static_cast<int64_t>(pairs.size()) > most) return;
   }
@@ -224,16 +250,18 @@ int64_t Placer::place_listed(const std::vector<int32_t>& order, size_t from, Fit
   return height;
 }
 
-void Placer::Block::insert(size_t at, const PackItem& it, int32_t number, Span span) {
+void Placer::Block::insert(size_t at, int32_t number, int32_t earliest, int32_t last_step, Span span) {
   const auto put = [&](auto& list, auto value) {
     std::copy_backward(list.begin() + at, list.begin() + count, list.begin() + count + 1);
     list[at] = value;
   };
-  put(first, it.first);
-  put(last, it.last);
+  put(first, earliest);
+  put(last, last_step);
   put(item, number);
   put(spans, span);
+  put(reach, at == 0 ? span.end : std::max(reach[at - 1], span.end));
   ++count;
+  for (size_t i = at + 1; i < count && reach[i] < span.end; ++i) reach[i] = span.end;
 }
 
 void Placer::Block::move_upper_half_to(Block& other) {
@@ -247,30 +275,76 @@ void Placer::Block::move_upper_half_to(Block& other) {
   move(spans, other.spans);
   other.count = count - half;
   count = half;
+  int64_t end = 0;
+  for (size_t i = 0; i < other.count; ++i) other.reach[i] = end = std::max(end, other.spans[i].end);
 }
 
-// Lists in meets_ which entries live at the same time as the item; returns how many.
-size_t Placer::list_meeting(const Block& block, int item) {
+size_t Placer::Block::first_beyond(int64_t end, size_t from) const {
+  for (size_t rest = count - from; rest > 1;) {  // by halves, without a branch on what is found
+    const size_t half = rest / 2;
+    from += reach[from + half - 1] <= end ? half : 0;
+    rest -= half;
+  }
+  return from;
+}
+
+// Lists in meets_ which entries are in conflict with the item; returns how many.
+size_t Placer::list_meeting(const Block& block, size_t from, size_t to, int item) {
+  const int32_t first = earliest_[item], last = problem_.items[item].last;
   size_t n = 0;
-  if (problem_.lanes == 1) {
-    const PackItem it = problem_.items[item];
-    for (size_t i = 0; i < block.count; ++i) {  // without a branch: who meets is not predictable
-      meets_[n] = static_cast<uint8_t>(i);
-      n += static_cast<size_t>(block.first[i] <= it.last) & static_cast<size_t>(it.first <= block.last[i]);
+  for (size_t i = from; i < to; ++i) {  // without a branch: who meets is not predictable
+    meets_[n] = static_cast<uint8_t>(i);
+    n += static_cast<size_t>(block.first[i] <= last) & static_cast<size_t>(first <= block.last[i]);
+  }
+  if (problem_.lanes == 1) return n;
+  const auto apart = [&](uint8_t i) { return !problem_.conflict(item, block.item[i]); };
+  return static_cast<size_t>(std::remove_if(meets_.begin(), meets_.begin() + n, apart) - meets_.begin());
+}
+
+// Moves the cursor up to where the item fits. False if it does not below `end`, at which an item in conflict begins.
+bool Placer::find_room(int item, int64_t end, Scan& scan) {
+  const PackItem& it = problem_.items[item];
+  for (size_t at_once = 8;; at_once = std::min(2 * at_once, Block::kMost)) {
+    const Block& block = *blocks_[scan.block];
+    const size_t to = std::min(scan.entry + at_once, block.count), n = list_meeting(block, scan.entry, to, item);
+    for (size_t i = 0; i < n; ++i) {
+      const Span s = block.spans[meets_[i]];
+      if (s.begin - align_up(scan.cursor, it.alignment) >= it.size) return true;
+      if (s.begin >= end) {
+        scan.entry = meets_[i];
+        return false;
+      }
+      scan.cursor = std::max(scan.cursor, s.end);
     }
-    return n;
+    scan.entry = to;
+    if (to < block.count) continue;
+    if (scan.block + 1 == blocks_.size()) return true;
+    ++scan.block;
+    scan.entry = 0;
   }
-  for (size_t i = 0; i < block.count; ++i) {
-    if (problem_.conflict(item, block.item[i])) meets_[n++] = static_cast<uint8_t>(i);
+}
+
+// The lowest place, which lies in one of the gaps.
+int64_t Placer::lowest_in(const std::vector<Span>& gaps, int item) {
+  const PackItem& it = problem_.items[item];
+  Scan scan;
+  for (const Span& gap : gaps) {
+    if (gap.end - gap.begin < it.size) continue;
+    scan.cursor = std::max(scan.cursor, gap.begin);
+    const auto over = [&](const Block& b) { return b.reach[b.count - 1] <= scan.cursor; };
+    while (scan.block + 1 < blocks_.size() && over(*blocks_[scan.block])) ++scan.block, scan.entry = 0;
+    scan.entry = blocks_[scan.block]->first_beyond(scan.cursor, scan.entry);
+    if (find_room(item, gap.end, scan)) break;
   }
-  return n;
+  for (size_t b = 0; b <= scan.block; ++b) work_ += static_cast<int64_t>(blocks_[b]->count) / 2;
+  return align_up(scan.cursor, it.alignment);
 }
 
 int64_t Placer::gap_by_scan(int item, Fit fit, int64_t ceiling) {
   GapFinder gap(problem_.items[item].size, problem_.items[item].alignment, fit, ceiling);
   for (const auto& block : blocks_) {
     work_ += static_cast<int64_t>(block->count) / 2;
-    const size_t n = list_meeting(*block, item);
+    const size_t n = list_meeting(*block, 0, block->count, item);
     for (size_t i = 0; i < n; ++i) {
       const Span s = block->spans[meets_[i]];
       if (gap.fits_before(s.begin) && gap.take_before(s.begin)) return gap.result();
@@ -286,7 +360,7 @@ void Placer::insert_placed(int item, int64_t offset) {
   while (b + 1 < blocks_.size() && blocks_[b + 1]->spans[0].begin <= offset) ++b;
   Block& block = *blocks_[b];
   const auto at = std::upper_bound(block.spans.begin(), block.spans.begin() + block.count, offset, starts_after);
-  block.insert(static_cast<size_t>(at - block.spans.begin()), problem_.items[item], item,
+  block.insert(static_cast<size_t>(at - block.spans.begin()), item, earliest_[item], problem_.items[item].last,
                {offset, offset + problem_.items[item].size});
   if (block.count < Block::kMost) return;
   auto upper = std::make_unique<Block>();
@@ -299,10 +373,14 @@ int64_t Placer::place_scanning(const std::vector<int32_t>& order, Fit fit, int64
   int64_t height = 0;
   blocks_.clear();
   blocks_.push_back(std::make_unique<Block>());
+  if (!free_) free_.emplace(problem_);
+  free_->clear();
   for (const int32_t item : order) {
+    const PackItem& it = problem_.items[item];
     const Fit own = tops.has(item) ? Fit::highest : fit;
-    offsets[item] = gap_by_scan(item, own, tops.ceiling);
+    offsets[item] = own == Fit::lowest ? lowest_in(free_->gaps_for(it), item) : gap_by_scan(item, own, tops.ceiling);
     insert_placed(item, offsets[item]);
+    if (fit == Fit::lowest) free_->take(it, offsets[item]);
     height = std::max(height, reach(item, offsets[item]));
     if (height > limit) return height;
   }
@@ -311,15 +389,15 @@ int64_t Placer::place_scanning(const std::vector<int32_t>& order, Fit fit, int64
 }
 
 // What is placed in order of births meets only what lives at the birth, so free bytes are a list of gaps.
-int64_t Placer::place_born(const std::vector<int32_t>& by_birth, int64_t limit, std::vector<int64_t>& offsets) {
-  if (problem_.lanes > 1 || (listed_ && !dense_)) return place(by_birth, 0, Fit::tightest, limit, offsets);
+int64_t Placer::place_born(int64_t limit, std::vector<int64_t>& offsets) {
+  if (problem_.lanes > 1 || (listed_ && !dense_)) return place(by_birth_, 0, Fit::tightest, limit, offsets);
   const auto& items = problem_.items;
   Gaps gaps;
   std::vector<std::pair<int32_t, int32_t>> dying;  // a heap of (last step, item)
   const auto later = std::greater<std::pair<int32_t, int32_t>>();
   int64_t height = 0;
   excess_ = 0;
-  for (const int32_t item : by_birth) {
+  for (const int32_t item : by_birth_) {
     while (!dying.empty() && dying.front().first < items[item].first) {
       std::pop_heap(dying.begin(), dying.end(), later);
       const int32_t dead = dying.back().second;
@@ -332,7 +410,7 @@ int64_t Placer::place_born(const std::vector<int32_t>& by_birth, int64_t limit, 
     height = std::max(height, reach(item, offsets[item]));
     if (height > limit) return height;
   }
-  work_ += static_cast<int64_t>(by_birth.size()) * 100;
+  work_ += static_cast<int64_t>(by_birth_.size()) * 100;
   return height;
 }
 

@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "plan/free_bytes.h"
 #include "plan/pack.h"
 
 namespace forethought::planning {
@@ -29,6 +31,8 @@ class Placer {
   // anew at each placing.
   Placer(const PackProblem& problem, int64_t most_conflicts);
 
+  // All items in order of their births, then of their numbers.
+  const std::vector<int32_t>& by_birth() const { return by_birth_; }
   bool has_conflicts() const { return listed_; }
   int degree(int item) const { return listed_ ? static_cast<int>(begin_[item + 1] - begin_[item]) : 0; }
   // The items that conflict with `item`; only if has_conflicts().
@@ -39,13 +43,14 @@ class Placer {
   // the height over all, or more than `limit` as soon as one item ends above it. Counts its work.
   int64_t place(const std::vector<int32_t>& order, size_t from, Fit fit, int64_t limit, std::vector<int64_t>& offsets,
                 const Tops& tops = {});
-  // Places items in order of their births, each in the tightest gap: the same as place() with Fit::tightest.
-  int64_t place_born(const std::vector<int32_t>& by_birth, int64_t limit, std::vector<int64_t>& offsets);
+  // Places by_birth(), each in the tightest gap: the same as place() with Fit::tightest.
+  int64_t place_born(int64_t limit, std::vector<int64_t>& offsets);
   // How far the items of the last complete placing reach above the lower bound, summed; and a limit to it, beyond which
   // a placing ends early like one above its limit.
   int64_t excess() const { return excess_; }
   void set_most_excess(int64_t most) { most_excess_ = most; }
-  // What was looked at, in units of 2 to 5 ns on a core of 2023.
+  // What was looked at, in units of 2 to 5 ns on a core of 2023. A scan counts all that is placed below the gap that it
+  // finds, although it skips what cannot matter.
   int64_t work() const { return work_; }
   void count(int64_t work) { work_ += work; }
   // What placing all items costs where it scans all that is placed; 0 where it looks at conflicts alone.
@@ -55,19 +60,27 @@ class Placer {
   }
 
  private:
-  struct Span {
-    int64_t begin, end;
-  };
   // Placed items in order of their offsets. Lifetimes stand apart, so that those that meet are found without branches.
   struct Block {
     static constexpr size_t kMost = 128;  // short enough to shift on insertion, long enough to scan fast
     size_t count = 0;
-    std::array<int32_t, kMost> first, last, item;
+    std::array<int32_t, kMost> first, last, item;  // first: earliest_ of the item
     std::array<Span, kMost> spans;
-    void insert(size_t at, const PackItem& it, int32_t number, Span span);
+    std::array<int64_t, kMost> reach;  // where the entries up to this one end at most
+    void insert(size_t at, int32_t number, int32_t earliest, int32_t last_step, Span span);
     void move_upper_half_to(Block& other);
+    // The first entry from `from` on, if there is one, up to which one ends beyond `end`.
+    size_t first_beyond(int64_t end, size_t from) const;
+  };
+  // Where a scan for a gap stands: the entry to be looked at next, and the end of what meets the item up to there.
+  struct Scan {
+    size_t block = 0, entry = 0;
+    int64_t cursor = 0;
   };
 
+  void sort_births();
+  void find_earliest();
+  int64_t count_serial() const;
   void list_serial(int64_t most);
   void list_lanes(int64_t most);
   void index_pairs(const std::vector<std::pair<int32_t, int32_t>>& pairs);
@@ -76,12 +89,20 @@ class Placer {
   int64_t place_scanning(const std::vector<int32_t>& order, Fit fit, int64_t limit, std::vector<int64_t>& offsets,
                          const Tops& tops);
   int64_t reach(int32_t item, int64_t offset);
-  size_t list_meeting(const Block& block, int item);
+  // Whether two items may be in conflict, by what is quick to compare; certain with one lane.
+  bool may_meet(int a, int b) const {
+    return earliest_[a] <= problem_.items[b].last && earliest_[b] <= problem_.items[a].last;
+  }
+  size_t list_meeting(const Block& block, size_t from, size_t to, int item);
+  bool find_room(int item, int64_t end, Scan& scan);
+  int64_t lowest_in(const std::vector<Span>& gaps, int item);
   int64_t gap_by_scan(int item, Fit fit, int64_t ceiling);
   void sort_spans();
   void insert_placed(int item, int64_t offset);
 
   const PackProblem& problem_;
+  std::vector<int32_t> by_birth_;
+  std::vector<int32_t> earliest_;  // by item: what ends before this step is over before the item, on all lanes
   bool listed_ = false, dense_ = false;
   std::vector<int64_t> begin_;
   std::vector<int32_t> neighbours_;
@@ -89,6 +110,7 @@ class Placer {
   std::vector<Span> spans_;
   std::vector<std::unique_ptr<Block>> blocks_;  // all placed items in order of their offsets
   std::array<uint8_t, Block::kMost> meets_;
+  std::optional<FreeBytes> free_;  // of what is placed, once something was placed by a scan
   int64_t work_ = 0;
   int64_t excess_ = 0, most_excess_ = INT64_MAX;
 };
