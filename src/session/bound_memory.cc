@@ -7,6 +7,11 @@
 namespace forethought {
 namespace {
 
+// Addresses of one space can be compared; what the host may touch lies in its own.
+Device space(Device device) {
+  return device.is_host() || device.memory == MemoryKind::host_visible ? Device{} : device;
+}
+
 bool is_bound(const Value& v) { return v.is_tensor() && v.tensor().data; }
 
 Status check_form(const NodeArg& output, const ProgramValue& planned, const Tensor& given) {
@@ -34,7 +39,7 @@ bool reads_from(const Value& input, const Tensor& written) {
 }  // namespace
 
 bool overlap(const Tensor& a, const Tensor& b) {
-  if (!a.data || !b.data) return false;
+  if (!a.data || !b.data || space(a.device) != space(b.device)) return false;
   const auto low = reinterpret_cast<uintptr_t>(a.data), other = reinterpret_cast<uintptr_t>(b.data);
   return low < other + static_cast<uintptr_t>(b.bytes()) && other < low + static_cast<uintptr_t>(a.bytes());
 }

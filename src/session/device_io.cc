@@ -27,7 +27,10 @@ int32_t index_of(const DeviceSet& devices, Device device) {
 StatusOr<Tensor> make_on_device(DType dtype, Layout layout, std::span<const int64_t> dims, const DeviceUse& device,
                                 MemoryRole role, std::string_view who) {
   const auto bytes = storage_bytes(dtype, layout, dims);
-  if (!bytes || dtype == DType::kString) return invalid(absl::StrCat(std::string(who), " has no size on a device"));
+  if (!bytes || dtype == DType::kString)
+    return invalid(absl::StrCat("'", std::string(who), "' cannot be made on ", to_string(device.driver->device()),
+                                " as ", name(dtype), to_string(dims),
+                                ": give a type of fixed width, and dims of 0 or more whose bytes 64 bits can count"));
   ASSIGN_OR_RETURN(DeviceBlock block, DeviceBlock::take(device, role, std::max<int64_t>(*bytes, 1), who));
   Tensor t;
   t.dtype = dtype;
@@ -124,13 +127,16 @@ Status DeviceIo::take_outputs(const std::vector<NodeArg>& output_args, DeviceRun
   return absl::OkStatus();
 }
 
-Status DeviceIo::end(DeviceRun& run, std::span<Value> outputs) const {
+Status DeviceIo::end(const std::vector<NodeArg>& output_args, DeviceRun& run, std::span<Value> outputs) const {
   for (auto& [i, given] : run.staged) {
+    const bool fits = run.outputs[i].is_tensor() && run.outputs[i].tensor().dtype == given.dtype &&
+                      std::ranges::equal(run.outputs[i].tensor().dims, given.dims);
+    if (!fits)
+      return invalid(
+          absl::StrCat("output '", output_args[i].name, "' turned out as ",
+                       run.outputs[i].is_tensor() ? to_string(run.outputs[i].tensor().dims) : std::string("no tensor"),
+                       ", which does not fill the memory that was given for it on ", to_string(given.device)));
     const Tensor& made = run.outputs[i].tensor();
-    if (made.bytes() != given.bytes())
-      return invalid(absl::StrCat("output ", i, " turned out as ", to_string(made.dims),
-                                  ", which does not fill the memory that was given for it on ",
-                                  to_string(given.device)));
     RETURN_IF_ERROR(devices_.copy({made.data, Device{}, given.data, given.device, made.bytes()}));
     run.outputs[i] = std::move(given);
   }

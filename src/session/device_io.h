@@ -44,7 +44,7 @@ class DeviceIo {
   // Gives memory to outputs that came in as tensors with a device but no memory.
   Status take_outputs(const std::vector<NodeArg>& output_args, DeviceRun* run) const;
   // Brings the outputs to where the caller wants them.
-  Status end(DeviceRun& run, std::span<Value> outputs) const;
+  Status end(const std::vector<NodeArg>& output_args, DeviceRun& run, std::span<Value> outputs) const;
 
  private:
   StatusOr<int32_t> place_of(const Tensor& tensor, const NodeArg& arg, std::string_view what) const;

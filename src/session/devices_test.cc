@@ -338,6 +338,110 @@ TEST_F(Devices, ADeviceThatTheSessionDoesNotHaveIsAnError) {
   EXPECT_NE(status.message().find("which no provider of this session has"), std::string::npos) << status;
 }
 
+// Bound to outputs that the device makes ('y') and that the host makes ('z', copied there), and to inputs.
+TEST_F(Devices, MemoryOfTheDeviceThatCannotBeSaysWhatToDo) {
+  auto d = device({.index = 3});
+  SimProviderScope provider("SimProvider", d, named({"on_device"}));
+  auto s = session_of(R"(graph(%x: f32[4], %w: f32[4]) {
+    %y = Neg(%x) "on_device" %z = Abs(%w) "on_host" return %y, %z })",
+                      with_provider("SimProvider", plain()));
+  ASSERT_TRUE(s);
+  ASSERT_EQ(s->output_device(0), d->device());
+  ASSERT_TRUE(s->output_device(1).is_host());
+  const auto there = [&](DType dtype, const Dims& dims) {
+    return make_on_device(dtype, {}, dims, DeviceUse(d), MemoryRole::leased, "memory").value();
+  };
+  const auto asked = [&](DType dtype, const Dims& dims) {
+    Tensor t;
+    t.dtype = dtype, t.dims = dims, t.device = d->device();
+    return t;
+  };
+  const auto moved = [](Tensor t, int64_t bytes) {
+    t.data = static_cast<std::byte*>(t.data) + bytes;
+    return t;
+  };
+  const Tensor x = on_device(d, ramp({4})), w = on_device(d, ramp({4}, 2)), large = there(DType::kFloat, {16});
+  Tensor part = large;
+  part.dims = {4};
+  const std::string of_form = ": give memory of that type and shape, or none";
+  for (const size_t o : {0, 1}) {  // the output that gets it; the other one gets none
+    const struct {
+      const char* what;
+      Value in[2];
+      Value out[2];
+      std::string says;
+    } rows[] = {
+        {"another type", {x, w}, {there(DType::kInt32, {4}), {}}, of_form},
+        {"too small", {x, w}, {there(DType::kFloat, {3}), {}}, of_form},
+        {"too large", {x, w}, {large, {}}, of_form},
+        {"another shape of as many bytes", {x, w}, {there(DType::kFloat, {2, 2}), {}}, of_form},
+        {"askew", {x, w}, {moved(part, 2), {}}, "lies at an address that 4 does not divide"},
+        {"twice", {x, w}, {part, part}, "were given the same memory"},
+        {"twice in part", {x, w}, {part, moved(part, 8)}, "were given the same memory"},
+        {"that of an input", {x, w}, {x, {}}, "is that of input 'x'"},
+        {"part of an input", {part, w}, {moved(part, 12), {}}, "is that of input 'x'"},
+        {"that of another input", {x, w}, {w, {}}, "is that of input 'w'"},
+        {"asked as another type", {x, w}, {asked(DType::kInt64, {4}), {}}, of_form},
+        {"asked as another shape", {x, w}, {asked(DType::kFloat, {5}), {}}, of_form},
+        {"asked as less than nothing", {x, w}, {asked(DType::kFloat, {-4}), {}}, "[-4]"},
+        {"asked as more than 64 bits count", {x, w}, {asked(DType::kFloat, {1 << 30, 1 << 30, 16}), {}}, "1073741824"},
+        {"asked as strings", {x, w}, {asked(DType::kString, {4}), {}}, "as str[4]: give a type"},
+        {"an input of another type", {there(DType::kInt32, {4}), w}, {}, "input 'x' wants tensor(float)[4]"},
+        {"an input of another shape", {x, large}, {}, "input 'w' wants tensor(float)[4]"},
+        {"an input without memory", {asked(DType::kFloat, {4}), w}, {}, "what came has no memory"},
+        {"an input of no shape", {x, asked(DType::kFloat, {-1})}, {}, "impossible shape [-1]"},
+        {"an input of strings", {x, asked(DType::kString, {4})}, {}, "input 'w' wants tensor(float)[4]"},
+    };
+    for (const auto& row : rows) {
+      std::vector<Value> in(std::begin(row.in), std::end(row.in)), out = {row.out[o], row.out[1 - o]};
+      const int64_t live = d->allocator().statistics().live;
+      const Status status = s->run_ordered(in, out);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << row.what << " for output " << o << ": " << status;
+      EXPECT_NE(status.message().find(row.says), std::string::npos)
+          << row.what << " for output " << o << ": " << status;
+      EXPECT_EQ(d->allocator().statistics().live, live) << row.what;
+    }
+  }
+  std::vector<Value> in = {x, w}, out = {part, moved(part, 16)};  // side by side in one block
+  const Status status = s->run_ordered(in, out);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(copy_to_host(out[0].tensor(), s->devices()).value().as<float>()[0], 1.5f);
+  EXPECT_EQ(copy_to_host(out[1].tensor(), s->devices()).value().as<float>()[0], 2);
+}
+
+TEST_F(Devices, MemoryOfTheDeviceForWhatIsNoTensorOfThatSizeIsRefused) {
+  auto d = device({.index = 3});
+  SimProviderScope provider("SimProvider", d, named({"on_device"}));
+  const Tensor x = ramp({6}, -1.25f);  // the last is 0
+  const struct {
+    const char* makes;
+    DType dtype;
+    Dims dims;
+    const char* says;  // null: fits
+  } rows[] = {
+      {"NonZero(%a)", DType::kInt64, {1, 5}, nullptr},      {"NonZero(%a)", DType::kInt64, {1, 4}, "[1,5]"},
+      {"NonZero(%a)", DType::kInt64, {5, 1}, "[1,5]"},      {"NonZero(%a)", DType::kDouble, {1, 5}, "i64"},
+      {"SequenceConstruct(%x)", DType::kFloat, {6}, "'y'"}, {"Optional(%x)", DType::kFloat, {6}, "'y'"},
+      {"Cast<to=8>(%x)", DType::kFloat, {6}, "'y'"},
+  };
+  for (const auto& row : rows) {
+    auto s =
+        session_of(absl::StrCat("graph(%x: f32[6]) { %a = Neg(%x) \"on_device\" %y = ", row.makes, " return %y, %a }"),
+                   with_provider("SimProvider", plain()));
+    ASSERT_TRUE(s);
+    std::vector<Value> in = {x}, out(2);
+    out[0] = make_on_device(row.dtype, {}, row.dims, DeviceUse(d), MemoryRole::leased, "memory").value();
+    const Status status = s->run_ordered(in, out);
+    if (!row.says) {
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(copy_to_host(out[0].tensor(), s->devices()).value().as<int64_t>()[4], 4);
+      continue;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << row.makes << ": " << status;
+    EXPECT_NE(status.message().find(row.says), std::string::npos) << row.makes << ": " << status;
+  }
+}
+
 // --- Two devices.
 
 TEST_F(Devices, TwoDevicesExchangeValuesDirectlyOrThroughTheHost) {

@@ -225,16 +225,22 @@ Status Session::check_input(size_t i, const Value& v) const {
 Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions& options) {
   static const Bindings on_host;
   const bool counts_fit = inputs.size() == inputs_.size() && outputs.size() == outputs_.size();
-  if (!counts_fit || !DeviceIo::any(inputs, outputs)) return run_bound(inputs, outputs, on_host, options);
+  if (!counts_fit || !DeviceIo::any(inputs, outputs))
+    return run_bound(inputs, outputs, on_host, {inputs, outputs}, options);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].is_none()) RETURN_IF_ERROR(check_input(i, inputs[i]));  // before a copy reads from it
   ASSIGN_OR_RETURN(DeviceRun run, device_io_->begin(inputs_, inputs, outputs_, outputs));
   if (const Status taken = device_io_->take_outputs(outputs_, &run); !taken.ok())
     return refused_outputs(taken, run, outputs);
-  RETURN_IF_ERROR(run_bound(run.inputs, {run.outputs.data(), run.outputs.size()}, run.bound, options));
-  return device_io_->end(run, outputs);
+  absl::InlinedVector<Value, 8> targets = run.outputs;
+  for (const auto& [i, tensor] : run.staged) targets[i] = tensor;
+  RETURN_IF_ERROR(
+      run_bound(run.inputs, {run.outputs.data(), run.outputs.size()}, run.bound, {inputs, targets}, options));
+  return device_io_->end(outputs_, run, outputs);
 }
 
 Status Session::run_bound(std::span<const Value> inputs, std::span<Value> outputs, const Bindings& bound,
-                          const RunOptions& options) {
+                          const CallersMemory& callers, const RunOptions& options) {
   if (inputs.size() != inputs_.size())
     return invalid(absl::StrCat("the model has ", inputs_.size(), " inputs; ", inputs.size(), " came"));
   if (outputs.size() != outputs_.size())
@@ -252,8 +258,8 @@ Status Session::run_bound(std::span<const Value> inputs, std::span<Value> output
   RETURN_IF_ERROR(symbols_.check(inputs_, inputs));
   ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs, bound));
   absl::InlinedVector<const void*, 8> places;
-  if (std::any_of(outputs.begin(), outputs.end(), [](const Value& v) { return v.is_tensor() && v.tensor().data; })) {
-    RETURN_IF_ERROR(check_bound_memory(inputs_, inputs, outputs_, outputs, *program));
+  if (std::ranges::any_of(callers.outputs, [](const Value& v) { return v.is_tensor() && v.tensor().data; })) {
+    RETURN_IF_ERROR(check_bound_memory(inputs_, callers.inputs, outputs_, callers.outputs, *program));
     for (const Value& v : outputs) places.push_back(v.is_tensor() ? v.tensor().data : nullptr);
   }
   RETURN_IF_ERROR(run_program(program, inputs, outputs, options));

@@ -134,8 +134,13 @@ class Session {
   Device device_at(int32_t place) const {
     return place < 0 ? Device{} : devices_.drivers()[static_cast<size_t>(place)]->device();
   }
+  // As the caller gave them, with memory for the outputs that it left to the session: also what is copied around the
+  // run.
+  struct CallersMemory {
+    std::span<const Value> inputs, outputs;
+  };
   Status run_bound(std::span<const Value> inputs, std::span<Value> outputs, const Bindings& bound,
-                   const RunOptions& options);
+                   const CallersMemory& callers, const RunOptions& options);
   Status run_program(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
                      std::span<Value> outputs, const RunOptions& options);
   StatusOr<Value> copy_of(const Value& value, std::string_view who);  // in the I/O arena, down to the last element
