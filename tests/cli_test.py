@@ -297,6 +297,19 @@ def test_stages_tell_where_sizes_of_new_shapes_come_from(model, tmp_path):
     assert sizes(fixed) == "the shape rules, for each set of shapes anew: no input has open dims"
 
 
+def test_stages_tell_where_offsets_of_new_shapes_come_from(model, tmp_path):
+    def offsets(path, *argv):
+        text = call("stages", path, *argv).stdout
+        told = json.loads(call("stages", path, "--json", *argv).stdout)["offsets"]
+        assert f"offsets: {told}\n" in text
+        return told
+    assert "--shape or --dim" in offsets(model)
+    assert offsets(model, "--dim", "N=2").startswith("one order for all sizes")
+    lanes = tmp_path / "lanes.txt"
+    lanes.write_text("graph(%x: f32[N,3]) {\n  %a = Relu(%x)\n  %b = Neg(%x)\n  %y = Add(%a, %b)\n  return %y\n}")
+    assert "several lanes" in offsets(lanes, "--dim", "N=2", "--lanes", 2)
+
+
 def test_numbers_for_symbols_that_are_not_there_are_warned_of(model):
     assert "no input has a dim 'Q'" in call("run", model, "--dim", "N=1", "--dim", "Q=2").stderr
 

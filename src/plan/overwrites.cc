@@ -88,7 +88,9 @@ class OverwriteChooser {
       st_.profile(device).add(st_.first(child), born - 1, sign * room);
       st_.profile(device).add(dead + 1, st_.last(child), sign * room);
     };
-    const bool never_worse = (whole && room == bytes) || st_.arena(parent) != ArenaKind::slab;
+    const bool in_slab = st_.arena(parent) == ArenaKind::slab;
+    const bool never_worse = (whole && room == bytes) || !in_slab;
+    if (in_slab && !(whole && st_.bytes(parent) == st_.bytes(child))) f_.plan.weighed = true;
     if (never_worse && !st_.has_profile(device)) return true;
     const int64_t bound = st_.profile(device).max();
     apply(1);

@@ -52,6 +52,7 @@ struct Plan : SlabFigures {
 
   std::vector<SlabFigures> devices;  // by PlanValue::device
   int64_t side_values = 0;           // buffers kept in the side arena
+  bool weighed = false;              // some overwrite was weighed against the bytes that live at a time
   bool operator==(const Plan&) const = default;
 
   bool alias_honoured(StepNo s, size_t i) const { return aliases[first_alias[s] + i] != 0; }

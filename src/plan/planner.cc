@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "plan/analysis.h"
 #include "plan/fold.h"
+#include "plan/live.h"
 #include "plan/pack.h"
 #include "plan/storages.h"
 
@@ -36,19 +37,6 @@ void make_room_for_decisions(const PlanProblem& p, Plan& plan) {
   plan.windows.assign(windows, 0);
 }
 
-bool in_slab_by_itself(const PlanValue& v) {
-  return (v.role == Role::execution || v.role == Role::scratch) && v.bytes != kUnknownSize;
-}
-
-int64_t naive_bytes(const PlanProblem& p, const Analysis& a, int32_t device) {
-  int64_t sum = 0;
-  for (size_t v = 0; v < p.values.size(); ++v) {
-    if (p.values[v].device != device || a.first[v] == kNoId || !in_slab_by_itself(p.values[v])) continue;
-    sum += static_cast<int64_t>(round_up(static_cast<size_t>(p.values[v].bytes), p.granule));
-  }
-  return sum;
-}
-
 // The roots that each slab holds, in order of their ids: the host's, then those of the devices.
 std::vector<std::vector<ValueNo>> slab_roots(const PlanProblem& p, Storages& st) {
   std::vector<std::vector<ValueNo>> roots(static_cast<size_t>(p.devices) + 1);
@@ -59,19 +47,11 @@ std::vector<std::vector<ValueNo>> slab_roots(const PlanProblem& p, Storages& st)
   return roots;
 }
 
-// Sums what is live at each step of the list; the heaviest step gives the bound, and how much of it is rounding.
-void find_bound(const PlanProblem& p, const Storages& st, const std::vector<ValueNo>& roots, SlabFigures& figures) {
-  std::vector<int64_t> live(p.steps.size() + 1), rounding(p.steps.size() + 1);
-  for (const ValueNo r : roots) {
-    const int64_t bytes = st.rounded(r), extra = bytes - st.bytes(r);
-    live[st.first(r)] += bytes, live[st.last(r) + 1] -= bytes;
-    rounding[st.first(r)] += extra, rounding[st.last(r) + 1] -= extra;
-  }
-  int64_t bytes = 0, extra = 0;
-  for (size_t s = 0; s < p.steps.size(); ++s) {
-    bytes += live[s], extra += rounding[s];
-    if (bytes > figures.lower_bound) figures.lower_bound = bytes, figures.padding = extra;
-  }
+std::vector<Live> lives(const Storages& st, const std::vector<ValueNo>& roots) {
+  std::vector<Live> live;
+  live.reserve(roots.size());
+  for (const ValueNo r : roots) live.push_back({st.first(r), st.last(r), st.bytes(r), st.rounded(r)});
+  return live;
 }
 
 PackProblem to_pack(const PlanProblem& p, const Storages& st, const std::vector<ValueNo>& roots, int64_t bound) {
@@ -169,7 +149,7 @@ Folded fold(const PlanProblem& p, const Analysis& a, Storages* forecast, bool sh
   }
   folded.roots = slab_roots(p, folded.storages);
   for (size_t slab = 0; slab < folded.roots.size(); ++slab) {
-    find_bound(p, folded.storages, folded.roots[slab], figures_of(folded.plan, slab));
+    find_bound(p.steps.size(), lives(folded.storages, folded.roots[slab]), figures_of(folded.plan, slab));
   }
   return folded;
 }
@@ -247,10 +227,11 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
   Folded folded = effort == Effort::off ? fold(problem, analysis, nullptr, false) : fold_best(problem, analysis);
   Plan plan = std::move(folded.plan);
   std::vector<int64_t> root_offset(problem.values.size());
+  const auto touched = [&](size_t v) { return analysis.first[v] != kNoId; };
   for (size_t slab = 0; slab < folded.roots.size(); ++slab) {
     SlabFigures& figures = figures_of(plan, slab);
     const std::vector<ValueNo>& roots = folded.roots[slab];
-    figures.naive = naive_bytes(problem, analysis, static_cast<int32_t>(slab) - 1);
+    figures.naive = naive_bytes(problem, static_cast<int32_t>(slab) - 1, touched);
     const PackProblem to_be_packed = to_pack(problem, folded.storages, roots, figures.lower_bound);
     const Packing packing = effort == Effort::off ? stack(to_be_packed) : pack(to_be_packed, effort);
     figures.peak = packing.height;
@@ -282,8 +263,9 @@ StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan
     if (spot.root == v && place.arena == ArenaKind::slab) root_offset[v] = place.offset;
   }
   Plan plan = std::move(folded->plan);
-  plan.naive = naive_bytes(problem, analysis, kNoId);
+  plan.naive = naive_bytes(problem, kNoId, [&](size_t v) { return analysis.first[v] != kNoId; });
   plan.peak = model.peak;
+  plan.weighed = model.weighed;
   fill_in(problem, analysis, folded->storages, root_offset, plan);
   return std::optional<Plan>(std::move(plan));
 }

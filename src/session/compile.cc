@@ -65,7 +65,7 @@ class Compiler {
     set_roles();
     RETURN_IF_ERROR(plan_lanes());
     if (options_.validate) RETURN_IF_ERROR(with_context(validate(problem_, program_->plan), "the plan is wrong"));
-    program_->plan_values = problem_.values;
+    keep_values();
     place(prepared_, step_device_, options_.workers, *program_);
     program_->resolver = options_.resolver;
     return program_;
@@ -104,6 +104,14 @@ class Compiler {
       program_->inside = inside.has_value();
       if (inside) {
         program_->plan = *std::move(inside);
+        return absl::OkStatus();
+      }
+    }
+    if (options_.order && options_.effort == Effort::replan) {
+      std::optional<Plan> ordered = options_.order->plan_for(problem_);
+      program_->by_order = ordered.has_value();
+      if (ordered) {
+        program_->plan = *std::move(ordered);
         return absl::OkStatus();
       }
     }
@@ -327,6 +335,19 @@ class Compiler {
       program_->facts.push_back(options_.like->facts[s]);
     } else {
       program_->facts.push_back(std::make_shared<const KernelFacts>(std::move(facts)));
+    }
+  }
+
+  // The planner's values, shared with the program for other sizes if nothing but sizes has changed.
+  void keep_values() {
+    const auto alike = [](const PlanValue& a, const PlanValue& b) {
+      return a.name.data() == b.name.data() && a.most_bytes == b.most_bytes && a.alignment == b.alignment &&
+             a.role == b.role && a.index == b.index && a.device == b.device;
+    };
+    if (options_.like && std::ranges::equal(*options_.like->plan_values, problem_.values, alike)) {
+      program_->plan_values = options_.like->plan_values;
+    } else {
+      program_->plan_values = std::make_shared<const std::vector<PlanValue>>(problem_.values);
     }
   }
 

@@ -9,6 +9,7 @@
 #include "device/device.h"
 #include "graph/facts.h"
 #include "kernel_api/instance_cache.h"
+#include "plan/order.h"
 #include "plan/planner.h"
 #include "session/compiled_program.h"
 #include "session/prepared.h"
@@ -35,6 +36,7 @@ struct CompileOptions {
   std::shared_ptr<const GraphLists> lists;  // of the graph
   const CompiledProgram* inside = nullptr;  // of the same graph at the largest sizes: its places are taken if possible
   const PlanProblem* inside_problem = nullptr;  // its problem()
+  const PlanOrder* order = nullptr;             // of the same graph: where it serves nothing is packed
   const CompiledProgram* like = nullptr;        // of the same graph at any sizes, to share facts with
   PlanProblem* spare = nullptr;                 // memory to work in: what is in there is lost
 };

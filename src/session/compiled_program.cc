@@ -23,7 +23,8 @@ void describe_step(const ProgramStep& step, const KernelFacts& facts, ValueNo sc
 
 PlanProblem CompiledProgram::problem() const {
   PlanProblem p;
-  p.values = plan_values;
+  p.values = *plan_values;
+  for (size_t v = 0; v < plan.values.size(); ++v) p.values[v].bytes = plan.values[v].bytes;
   p.devices = static_cast<int32_t>(device_slab_bytes.size());
   p.lanes = lanes;
   for (size_t s = 0; s < steps.size(); ++s) {

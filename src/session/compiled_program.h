@@ -29,14 +29,17 @@ std::shared_ptr<const GraphLists> lists_of(const Graph& graph);
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
   bool inside = false;                         // values lie where CompileOptions::inside has them
+  bool by_order = false;                       // values lie as CompileOptions::order says
   HostLanes host_lanes;                        // how many, and why
   WaitCounts waits;                            // between lanes
   std::vector<std::string> lane_device_names;  // by lane: "cpu", "gpu:1"; empty where the host has all
   int64_t device_copies = 0;                   // steps that copy between devices
   int64_t copied_bytes = 0;                    // what they move in one run
-  std::vector<PlanValue> plan_values;          // by graph value id, then one scratch value for each step that wants one
-  std::vector<ValueNo> scratch;                // by step; kNoId: none
-  bool shared = true;                          // as CompileOptions::share
+  // By graph value id, then one scratch value for each step that wants one. Programs for other sizes share those that
+  // say the same: bytes are those of `plan`.
+  std::shared_ptr<const std::vector<PlanValue>> plan_values;
+  std::vector<ValueNo> scratch;  // by step; kNoId: none
+  bool shared = true;            // as CompileOptions::share
   Plan plan;
   // By step; of dynamic steps empty. Programs for other sizes share those that say the same.
   std::vector<std::shared_ptr<const KernelFacts>> facts;

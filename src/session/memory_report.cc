@@ -62,7 +62,7 @@ std::vector<int32_t> fullest(const CompiledProgram& p, int32_t slab) {
 
 // By value, the name of the step that makes it; empty: none does.
 std::vector<std::string> makers(const CompiledProgram& p) {
-  std::vector<std::string> maker(p.plan_values.size());
+  std::vector<std::string> maker(p.plan_values->size());
   for (size_t s = 0; s < p.steps.size(); ++s) {
     for (const int32_t v : p.steps[s].outputs)
       if (v >= 0) maker[v] = p.steps[s].name;
@@ -130,7 +130,7 @@ void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std
   const std::vector<std::string> maker = makers(program);
   for (int32_t v : fullest(program, kNoId))
     holders->push_back(
-        {std::string(program.plan_values[v].name), maker[v], MemoryRole::planned, program.plan.values[v].bytes});
+        {std::string((*program.plan_values)[v].name), maker[v], MemoryRole::planned, program.plan.values[v].bytes});
   for_outputs_taken(program, bound, [&](int32_t v, int64_t bytes) {
     holders->push_back({std::string(program.values[v].name), maker[v], MemoryRole::leased, bytes});
   });
@@ -144,7 +144,7 @@ void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
     const std::vector<std::string> maker = makers(program);
     for (ValueNo v : late.unbounded) {
       const std::string node = maker[v].empty() ? std::string() : absl::StrCat(" of node ", maker[v]);
-      report->unbounded.push_back(absl::StrCat("'", std::string(program.plan_values[v].name), "'", node));
+      report->unbounded.push_back(absl::StrCat("'", std::string((*program.plan_values)[v].name), "'", node));
     }
   }
   for (size_t s = 0; s < program.steps.size(); ++s) {
@@ -163,7 +163,7 @@ void add_run_on(const CompiledProgram& program, size_t place, std::vector<Memory
   const std::vector<std::string> maker = makers(program);
   for (int32_t v : fullest(program, static_cast<int32_t>(place)))
     holders->push_back(
-        {std::string(program.plan_values[v].name), maker[v], MemoryRole::planned, program.plan.values[v].bytes});
+        {std::string((*program.plan_values)[v].name), maker[v], MemoryRole::planned, program.plan.values[v].bytes});
 }
 
 void sort_holders(std::vector<MemoryHolder>* holders) {

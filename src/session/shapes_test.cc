@@ -8,6 +8,7 @@
 #include "graph/text.h"
 #include "memory/memory_calls_testing.h"
 #include "session/bounds.h"
+#include "session/random_graph_testing.h"
 #include "session/session_testing.h"
 #include "session/small_net_testing.h"
 
@@ -68,6 +69,34 @@ TEST(Shapes, Check23_ManyLengthsKeepOneLargestSlab) {
 }
 
 // Sets of dims whose exclusive or, sum and product are the same.
+// The order of the second plan serves the later ones, each at its lower bound; one that it does not serve gives the
+// next.
+TEST(Shapes, OffsetsOfNewShapesComeFromOneOrder) {
+  const char* const text =
+      "graph(%x: f32[N,8]) {\n"
+      "  %a = Relu(%x)\n  %b = Transpose(%a)\n  %c = MatMul(%a, %b)\n  %d = Softmax(%c)\n  %e = MatMul(%d, %a)\n"
+      "  %f = Add(%e, %x)\n  %g = Reshape(%f, [-1, 4])\n  %y = Sigmoid(%g)\n  return %y\n}";
+  SessionOptions options;
+  options.validate_plans = true;
+  const auto session = session_of(text, options);
+  ASSERT_TRUE(session);
+  for (const int64_t n : {3, 5, 8, 13, 40, 100, 7, 64, 999}) {
+    const auto same = session_of(text, options);
+    ASSERT_TRUE(same);
+    const std::vector<Value> inputs{random_floats({n, 8}, static_cast<uint64_t>(n))};
+    std::vector<Value> a(1), b(1);
+    ASSERT_TRUE(session->run_ordered(inputs, a).ok()) << n;
+    ASSERT_TRUE(same->run_ordered(inputs, b).ok()) << n;
+    EXPECT_EQ(bytes_of(a), bytes_of(b)) << n;
+    const SessionSummary s = session->summary();
+    EXPECT_EQ(s.peak, s.lower_bound) << n;
+    EXPECT_EQ(s.peak, same->summary().peak) << n;
+    EXPECT_EQ(same->summary().plans.by_order, 0);
+  }
+  EXPECT_EQ(session->summary().plans.by_order, 6)
+      << "all but the first two, and 13: there the first order misses the bound";
+}
+
 TEST(Shapes, Check24_ShapesThatCollideInWeakerKeysHavePlansOfTheirOwn) {
   const auto session = session_of(R"(graph(%x: f32[N,M], %z: f32[K]) {
     %a = ReduceSum(%x, [1])

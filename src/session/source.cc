@@ -135,25 +135,43 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.inside_problem = &bound_problem_;
   std::shared_ptr<const CompiledProgram> like;
   std::unique_ptr<PlanProblem> spare;
+  std::shared_ptr<const PlanOrder> order;
   {
     const std::lock_guard lock(mutex_);
+    order = plan_order_;
     if (!order_.empty()) like = order_.front().second;
     spare = std::move(spare_problem_);
   }
   if (!spare) spare = std::make_unique<PlanProblem>();
   o.like = like.get();
+  o.order = order.get();
   o.spare = spare.get();
   auto compiled = compile(graph_, facts, bodies_, o);
+  if (compiled.ok() && o.effort == Effort::replan && !(*compiled)->inside && !(*compiled)->by_order)
+    keep_order(**compiled);
   const int64_t took = thread_ns() - start;
   std::lock_guard lock(mutex_);
   spare_problem_ = std::move(spare);
   if (!compiled.ok()) return compiled.status();
   std::shared_ptr<CompiledProgram> p = *std::move(compiled);
   counts_.planning_ns += took;
-  counts_.values += static_cast<int64_t>(p->plan_values.size());
+  counts_.values += static_cast<int64_t>(p->plan_values->size());
   counts_.inside += p->inside;
   counts_.by_formula += by_formula;
+  counts_.by_order += p->by_order;
   return std::shared_ptr<const CompiledProgram>(std::move(p));
+}
+
+void GraphSource::keep_order(const CompiledProgram& packed) {
+  constexpr int kMostOrders = 8;
+  {
+    const std::lock_guard lock(mutex_);
+    if (order_.empty() || orders_ == kMostOrders) return;
+    ++orders_;
+  }
+  std::shared_ptr<const PlanOrder> made = PlanOrder::of(packed.problem(), packed.plan);
+  const std::lock_guard lock(mutex_);
+  if (made) plan_order_ = std::move(made);
 }
 
 void GraphSource::key_of(std::span<const Value> inputs, const Bindings& bound, Contents contents, Key* key) const {

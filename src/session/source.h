@@ -21,6 +21,7 @@ struct CacheCounts {
   int64_t planning_ns = 0, values = 0;
   int64_t inside = 0;      // of the misses: those whose values lie where the plan for the largest shapes has them
   int64_t by_formula = 0;  // of the misses: those whose sizes came from formulas, without the shape rules
+  int64_t by_order = 0;    // of the misses: those whose offsets came from an order that was proved before
 };
 
 class GraphSource final : public BodySource, public StepResolver {
@@ -66,6 +67,8 @@ class GraphSource final : public BodySource, public StepResolver {
   // Infers in place: by formulas where they serve, else by the shape rules.
   Status infer(FactTable& facts, bool* by_formula);
   Status compare_with_rules(const FactTable& filled) const;
+  // Takes the order of what was packed for the plans to come, unless several orders have served little.
+  void keep_order(const CompiledProgram& packed);
   // Infers in place and compiles.
   StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, Effort effort,
                                                                const Bindings& bound = {});
@@ -109,7 +112,9 @@ class GraphSource final : public BodySource, public StepResolver {
   std::atomic<int> inferred_{0};  // sets of shapes so far
   std::once_flag made_formulas_;
   std::atomic<bool> has_formulas_{false};
-  std::unique_ptr<SizeFormulas> formulas_;  // from the second set of shapes on: one alone needs none
+  std::shared_ptr<const PlanOrder> plan_order_;  // of the plan that was packed last; from the second on
+  int orders_ = 0;                               // made so far
+  std::unique_ptr<SizeFormulas> formulas_;       // from the second set of shapes on: one alone needs none
   CacheCounts counts_;
 };
 

@@ -22,12 +22,13 @@ std::shared_ptr<CompiledProgram> two_lanes() {
   static constexpr int64_t dims[] = {64};
   static constexpr int32_t numbers[] = {0, 1, 2};
   const char* names[] = {"a (Relu)", "b (Neg)"};
+  std::vector<PlanValue> values;
   for (int32_t i = 0; i < 3; ++i) {
     PlanValue v;
     v.bytes = 256;
     v.role = i == 0 ? Role::input : i == 1 ? Role::execution : Role::output;
     v.index = i == 1 ? kNoId : 0;
-    p->plan_values.push_back(v);
+    values.push_back(v);
     ProgramValue facts;
     facts.dtype = DType::kFloat;
     facts.known = true;
@@ -45,6 +46,7 @@ std::shared_ptr<CompiledProgram> two_lanes() {
     p->facts.push_back(std::make_shared<const KernelFacts>());
     p->scratch.push_back(kNoId);
   }
+  p->plan_values = std::make_shared<const std::vector<PlanValue>>(std::move(values));
   p->plan = *plan(p->problem(), Effort::load);
   return p;
 }

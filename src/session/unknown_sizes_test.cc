@@ -166,8 +166,8 @@ TEST(UnknownSizes, NoValueIsLargerThanItsBound) {
       ASSERT_TRUE(program.ok()) << program.status();
       std::vector<int64_t> most;
       for (const int32_t v : (*program)->outputs) {
-        const PlanValue& value = (*program)->plan_values[v];
-        most.push_back(value.bytes == kUnknownSize ? value.most_bytes : value.bytes);
+        const int64_t bytes = (*program)->plan.values[v].bytes;
+        most.push_back(bytes == kUnknownSize ? (*(*program)->plan_values)[v].most_bytes : bytes);
       }
       EXPECT_EQ(most, net.most);
       for (uint64_t seed = 0; seed < 12; ++seed) {
@@ -213,10 +213,11 @@ TEST(UnknownSizes, Check25_WhatHasAKnownSizeAgainIsPlanned) {
     if (!p.steps[s].runnable) late.emplace_back(p.steps[s].name);
   EXPECT_THAT(late, testing::SizeIs(testing::Le(2))) << "Cast and ReduceSum read what only the data tells";
   for (const char* name : {"sum", "m"}) {
-    const auto value = std::ranges::find(p.plan_values, name, &PlanValue::name);
-    ASSERT_NE(value, p.plan_values.end()) << name;
-    EXPECT_NE(p.plan.values[value - p.plan_values.begin()].arena, ArenaKind::side) << name;
-    EXPECT_NE(value->bytes, kUnknownSize) << name;
+    const auto value = std::ranges::find(*p.plan_values, name, &PlanValue::name);
+    ASSERT_NE(value, p.plan_values->end()) << name;
+    const ValuePlace& place = p.plan.values[value - p.plan_values->begin()];
+    EXPECT_NE(place.arena, ArenaKind::side) << name;
+    EXPECT_NE(place.bytes, kUnknownSize) << name;
   }
   EXPECT_EQ(unplanned(p.problem(), p.plan).unbounded, std::vector<ValueNo>());
   EXPECT_EQ(p.plan.peak, p.plan.lower_bound);

@@ -14,21 +14,25 @@ struct StagesArguments {
   bool json = false, journal = false, claims = false;
 };
 
-// How many lanes the host's steps are in, and why.
-struct Lanes {
-  int count = 0;  // 0: that is chosen when the shapes are known
-  std::string reason;
+// What is known when the shapes are.
+struct Planned {
+  int lanes = 0;  // of the host; 0: that is chosen when the shapes are known
+  std::string lanes_reason;
+  std::string offsets;  // where those of a new set of shapes come from
 };
 
-StatusOr<Lanes> lanes_of(const StagesArguments& a, const Session& session) {
-  const SessionSummary s = session.summary();
-  if (s.planned) return Lanes{s.lanes, s.lanes_reason};
+StatusOr<Planned> planned(const StagesArguments& a, const Session& session) {
   const auto dims = input_dims(a.model, session, Sizes::largest);
-  if (!dims.ok() && a.model.shapes.empty())
-    return Lanes{0, "chosen when the shapes of the inputs are known: give --shape or --dim"};
+  if (!dims.ok() && a.model.shapes.empty()) {
+    const char* const when = "when the shapes of the inputs are known: give --shape or --dim";
+    return Planned{0, fmt::format("chosen {}", when), fmt::format("decided {}", when)};
+  }
   if (!dims.ok()) return as_wrong_option(dims.status());
   ASSIGN_OR_RETURN(const auto program, session.plan_for(*dims));
-  return Lanes{program->lanes, program->host_lanes.reason};
+  const std::string refused = PlanOrder::refusal(program->problem(), program->plan);
+  return Planned{program->lanes, program->host_lanes.reason,
+                 refused.empty() ? "one order for all sizes that compare alike, as far as it keeps to the lower bound"
+                                 : fmt::format("packed for each set of shapes anew: {}", refused)};
 }
 
 // Where the sizes of a new set of shapes come from.
@@ -39,10 +43,11 @@ std::string sizes_of(const Session& session) {
                          : fmt::format("the shape rules, for each set of shapes anew: {}", refused);
 }
 
-nlohmann::json as_json(const PipelineReport& r, const Lanes& lanes, const std::string& sizes) {
+nlohmann::json as_json(const PipelineReport& r, const Planned& p, const std::string& sizes) {
   nlohmann::json j;
   j["sizes"] = sizes;
-  j["lanes"] = {{"count", lanes.count}, {"reason", lanes.reason}};
+  j["offsets"] = p.offsets;
+  j["lanes"] = {{"count", p.lanes}, {"reason", p.lanes_reason}};
   for (const StageRecord& s : r.stages)
     j["stages"].push_back({{"stage", name(s.stage)},
                            {"ms", s.ms},
@@ -73,11 +78,11 @@ int run(const StagesArguments& a) {
   if (!loaded.ok()) return fail(loaded.status(), kBadInput);
   const Session& session = **loaded;
   const PipelineReport& r = session.report();
-  const auto lanes = lanes_of(a, session);
-  if (!lanes.ok()) return fail(lanes.status(), kBadInput);
+  const auto plan = planned(a, session);
+  if (!plan.ok()) return fail(plan.status(), kBadInput);
   if (a.json) {
     fmt::print("{}\n",
-               as_json(r, *lanes, sizes_of(session)).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+               as_json(r, *plan, sizes_of(session)).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return kOk;
   }
   fmt::print("{:<10} {:>9} {:>8} {:>8}\n", "stage", "ms", "before", "after");
@@ -88,8 +93,10 @@ int run(const StagesArguments& a) {
   count_nodes(*session.prepared().view, &runs);
   for (const auto& [provider, n] : claimed)
     fmt::print("{} claimed {} nodes and runs {} after all rewrites\n", provider, n, runs[provider]);
-  fmt::print("lanes: {}\n", lanes->count == 0 ? lanes->reason : fmt::format("{} ({})", lanes->count, lanes->reason));
+  fmt::print("lanes: {}\n",
+             plan->lanes == 0 ? plan->lanes_reason : fmt::format("{} ({})", plan->lanes, plan->lanes_reason));
   fmt::print("sizes: {}\n", sizes_of(session));
+  fmt::print("offsets: {}\n", plan->offsets);
   for (const JournalEntry& e : r.journal) ++(e.applied ? applied : declined)[e.rule];
   for (const auto& [rule, n] : applied) fmt::print("applied  {:>6}  {}\n", n, rule);
   for (const auto& [rule, n] : declined) fmt::print("declined {:>6}  {}\n", n, rule);
