@@ -394,10 +394,15 @@ class Compiler {
       q.role = Role::input;
       q.index = static_cast<int32_t>(i);
     }
-    // Tensors that enter an object live in counted buffers of their own.
+    // Tensors that enter an object live in counted buffers of their own; what a device makes is copied there.
+    std::vector<uint8_t> of_device(values.size(), 0);
+    for (size_t i = 0; i < program().steps.size(); ++i)
+      for (const int32_t v : program().steps[i].outputs)
+        if (v >= 0 && step_device_[i] >= 0) of_device[v] = 1;
     for (const ProgramStep& s : program().steps)
       for (size_t i = 0; i < s.inputs.size() && i < 32; ++i)
-        if (s.inputs[i] >= 0 && has_bit(s.escapes, i) && values[s.inputs[i]].role == Role::execution)
+        if (s.inputs[i] >= 0 && has_bit(s.escapes, i) && values[s.inputs[i]].role == Role::execution &&
+            !of_device[s.inputs[i]])
           values[s.inputs[i]].role = Role::data_dependent;
     for (size_t i = 0; i < g_.outputs().size(); ++i) {
       const int32_t v = static_cast<int32_t>(g_.outputs()[i].index);

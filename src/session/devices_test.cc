@@ -442,6 +442,31 @@ TEST_F(Devices, MemoryOfTheDeviceForWhatIsNoTensorOfThatSizeIsRefused) {
   }
 }
 
+TEST_F(Devices, WhatADeviceMakesMayEnterAnObjectOfTheHost) {
+  auto d = device();
+  SimProviderScope provider("SimProvider", d, named({"on_device"}));
+  for (const char* made : {"SequenceConstruct(%a, %x)", "Optional(%a)", "SequenceConstruct(%a, %a)"}) {
+    for (const PlanMode plan : {PlanMode::packed, PlanMode::off}) {
+      const std::string text = absl::StrCat("graph(%x: f32[6]) { %a = Neg(%x) \"on_device\" %y = ", made,
+                                            " %z = Abs(%a) \"on_device\" return %y, %z }");
+      SessionOptions options = plain();
+      options.plan = plan;
+      auto s = session_of(text, with_provider("SimProvider", options));
+      ASSERT_TRUE(s);
+      const Tensor x = ramp({6});
+      for (int i = 0; i < 2; ++i) {
+        const std::vector<Value> in = {x};
+        std::vector<Value> out(2);
+        const Status status = s->run_ordered(in, out);
+        ASSERT_TRUE(status.ok()) << made << ": " << status;
+        const Tensor& a = out[0].sequence() ? out[0].sequence()->items[0].tensor() : out[0].tensor();
+        EXPECT_EQ(a.as<float>()[0], 1.5f) << made;
+        EXPECT_EQ(a.as<float>()[5], 0.25f) << made;
+      }
+    }
+  }
+}
+
 // --- Two devices.
 
 TEST_F(Devices, TwoDevicesExchangeValuesDirectlyOrThroughTheHost) {
