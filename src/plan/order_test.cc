@@ -52,7 +52,7 @@ PlanProblem resized(PlanProblem p, uint64_t seed) {
   return p;
 }
 
-TEST(PlanOrder, OtherSizesGetAValidPlanAtTheLowerBound) {
+TEST(PlanOrder, B7_OtherSizesGetAValidPlanAtTheLowerBound) {
   int64_t orders = 0, served = 0, asked = 0, overwrites = 0, views = 0, windows = 0, lower = 0, higher = 0;
   for (uint64_t seed = 0; seed < random_cases(1500); ++seed) {
     const PlanProblem first = problem_of(seed);

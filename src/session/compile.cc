@@ -396,7 +396,7 @@ class Compiler {
     }
     // Tensors that enter an object live in counted buffers of their own; what a device makes is copied there.
     std::vector<uint8_t> of_device(values.size(), 0);
-    for (size_t i = 0; i < program().steps.size(); ++i)
+    for (size_t i = 0; has_devices() && i < program().steps.size(); ++i)
       for (const int32_t v : program().steps[i].outputs)
         if (v >= 0 && step_device_[i] >= 0) of_device[v] = 1;
     for (const ProgramStep& s : program().steps)

@@ -323,7 +323,8 @@ StatusOr<AsyncRun> Session::run_async(AsyncRequest request, AsyncRun::Callback c
   return AsyncRun::start(*runner_, *this, std::move(request), std::move(callback));
 }
 
-StatusOr<std::shared_ptr<const CompiledProgram>> Session::plan_for(std::span<const Dims> input_dims) const {
+StatusOr<std::shared_ptr<const CompiledProgram>> Session::plan_for(std::span<const Dims> input_dims,
+                                                                   Effort effort) const {
   if (input_dims.size() != inputs_.size())
     return invalid(absl::StrCat("the model has ", inputs_.size(), " inputs; shapes of ", input_dims.size(), " came"));
   std::vector<Value> shaped(inputs_.size());
@@ -339,7 +340,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> Session::plan_for(std::span<con
     shaped[i] = std::move(t);
   }
   RETURN_IF_ERROR(symbols_.check(inputs_, shaped));
-  return source_->plan_for(input_dims, Effort::load);
+  return source_->plan_for(input_dims, effort);
 }
 
 SessionSummary Session::summary() const {

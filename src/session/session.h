@@ -93,7 +93,8 @@ class Session {
   StatusOr<AsyncRun> run_async(AsyncRequest request, AsyncRun::Callback callback = nullptr);
 
   // The plan for these input shapes (in order), or for the declared ones where all are numbers.
-  StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims) const;
+  StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims,
+                                                            Effort effort = Effort::load) const;
   // Where an input is read, and where an output is made: bound there, it is not copied.
   Device input_device(size_t i) const { return device_at(device_io_->input_home(i)); }
   Device output_device(size_t i) const { return device_at(device_io_->output_home(i)); }

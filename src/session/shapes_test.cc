@@ -71,7 +71,7 @@ TEST(Shapes, Check23_ManyLengthsKeepOneLargestSlab) {
 // Sets of dims whose exclusive or, sum and product are the same.
 // The order of the second plan serves the later ones, each at its lower bound; one that it does not serve gives the
 // next.
-TEST(Shapes, OffsetsOfNewShapesComeFromOneOrder) {
+TEST(Shapes, B7_OffsetsOfNewShapesComeFromOneOrder) {
   const char* const text =
       "graph(%x: f32[N,8]) {\n"
       "  %a = Relu(%x)\n  %b = Transpose(%a)\n  %c = MatMul(%a, %b)\n  %d = Softmax(%c)\n  %e = MatMul(%d, %a)\n"

@@ -166,7 +166,7 @@ void GraphSource::keep_order(const CompiledProgram& packed) {
   constexpr int kMostOrders = 8;
   {
     const std::lock_guard lock(mutex_);
-    if (order_.empty() || orders_ == kMostOrders) return;
+    if (inferred_.load(std::memory_order_relaxed) < 2 || orders_ == kMostOrders) return;
     ++orders_;
   }
   std::shared_ptr<const PlanOrder> made = PlanOrder::of(packed.problem(), packed.plan);

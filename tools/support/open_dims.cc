@@ -69,10 +69,18 @@ Status check_open_dims(const TestCase& test, SessionOptions options, OpenDimsCou
       const std::vector<int64_t> now = varied(sizes, round, random);
       for (const OpenDim& d : open) dims[d.input][d.axis] = now[d.symbol];
       const auto plan = (*session)->plan_for(dims);
-      count->plans += plan.ok();
+      count->shapes += plan.ok();
       if (absl::IsInternal(plan.status())) return plan.status();
+      if (!plan.ok()) continue;
+      // As a run plans: in the order of an earlier plan, if that serves.
+      const auto again = (*session)->plan_for(dims, Effort::replan);
+      if (!again.ok()) return again.status();
+      if ((*again)->plan.naive != (*plan)->plan.naive)
+        return absl::InternalError(absl::StrCat("naive bytes are ", (*again)->plan.naive, " in a plan of a run and ",
+                                                (*plan)->plan.naive, " in one at load"));
     }
     count->by_formula += (*session)->summary().plans.by_formula;
+    count->by_order += (*session)->summary().plans.by_order;
   }
   return absl::OkStatus();
 }
