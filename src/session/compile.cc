@@ -58,9 +58,9 @@ class Compiler {
     RETURN_IF_ERROR(describe_values());
     program().graph = options_.lists;
     reserve();
-    for (NodeId id : prepared_.order) {
-      if (Status s = add_step(id); !s.ok())
-        return with_context(std::move(s), absl::StrCat("node ", options_.lists->steps[id.index].name));
+    for (const GraphLists::Step& step : options_.lists->steps) {
+      if (Status s = add_step(step); !s.ok())
+        return with_context(std::move(s), absl::StrCat("node ", std::string(step.name)));
     }
     set_roles();
     RETURN_IF_ERROR(plan_lanes());
@@ -173,32 +173,29 @@ class Compiler {
     return true;
   }
 
-  Operand operand(NodeId id, ValueId v, int slot, bool input) const {
+  Operand operand(const PreparedNode& n, int32_t v, size_t slot, bool input) const {
     Operand o;
-    if (!v.valid()) return o;
-    const ProgramValue& p = program_->values[v.index];
+    if (v < 0) return o;
+    const ProgramValue& p = program_->values[v];
     o.present = true;
     o.dtype = p.dtype;
     o.dims = p.dims;
     o.layout = p.layout;
     o.known = p.known;
     if (input) {
-      o.constant = table_[v].constant;
-      const PreparedNode& n = prepared_.nodes[id.index];
-      if (slot < static_cast<int>(n.packed.size()) && !n.packed[slot].bytes.empty()) o.packed = &n.packed[slot];
+      o.constant = prepared_.values[v].constant;
+      if (slot < n.packed.size() && !n.packed[slot].bytes.empty()) o.packed = &n.packed[slot];
     }
     return o;
   }
 
-  Status add_step(NodeId id) {
-    const GraphNode& n = g_.node(id);
-    const PreparedNode& prepared = prepared_.nodes[id.index];
+  Status add_step(const GraphLists::Step& n) {
+    const PreparedNode& prepared = prepared_.nodes[n.node.index];
     ProgramStep& step = program().steps.emplace_back();
-    step.node = static_cast<int32_t>(id.index);
-    const GraphLists::Step& lists = options_.lists->steps[id.index];
-    step.name = lists.name;
-    step.inputs = lists.inputs;
-    step.outputs = lists.outputs;
+    step.node = static_cast<int32_t>(n.node.index);
+    step.name = n.name;
+    step.inputs = n.inputs;
+    step.outputs = n.outputs;
     step.packed = prepared.packed_bytes;
 
     std::vector<Operand>&in = in_, &out = out_;
@@ -206,26 +203,26 @@ class Compiler {
     out.clear();
     bool dynamic = false;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
-      in.push_back(operand(id, n.inputs[i], static_cast<int>(i), true));
+      in.push_back(operand(prepared, n.inputs[i], i, true));
       if (in.back().present && in.back().dtype != DType::kUndefined && !in.back().known) dynamic = true;
-      if (in.back().present && program().values[n.inputs[i].index].kind == ValueType::Kind::unknown) dynamic = true;
+      if (in.back().present && program().values[n.inputs[i]].kind == ValueType::Kind::unknown) dynamic = true;
     }
-    for (size_t i = 0; i < n.outputs.size(); ++i) out.push_back(operand(id, n.outputs[i], static_cast<int>(i), false));
+    for (size_t i = 0; i < n.outputs.size(); ++i) out.push_back(operand(prepared, n.outputs[i], i, false));
     KernelFacts facts;
     if (!dynamic) {
       ASSIGN_OR_RETURN(facts, prepared.kernel->choose({active_isa(), in, out, options_.cache}));
       for (size_t i = 0; i < out.size(); ++i) {
         const bool sized_at_run = has_bit(facts.sized_at_run, i);
-        const bool tensor = out[i].present && !program().values[n.outputs[i].index].is_object();
+        const bool tensor = out[i].present && !program().values[n.outputs[i]].is_object();
         if (tensor && !out[i].known && !sized_at_run) dynamic = true;
-        if (sized_at_run && out[i].present) program().values[n.outputs[i].index].known = false;
+        if (sized_at_run && out[i].present) program().values[n.outputs[i]].known = false;
       }
     }
     if (dynamic) {
       // Outputs of known size have their places all the same, so what reads them is planned.
       facts = KernelFacts();
-      for (ValueId v : n.outputs)
-        if (v.valid() && program().values[v.index].is_object()) program().values[v.index].known = false;
+      for (const int32_t v : n.outputs)
+        if (v >= 0 && program().values[v].is_object()) program().values[v].known = false;
     } else {
       step.runnable = facts.instance ? facts.instance.get() : static_cast<const Runnable*>(prepared.kernel);
       step.keep = facts.instance;
@@ -234,35 +231,38 @@ class Compiler {
       step.sized_at_run = facts.sized_at_run;
       step.escapes = facts.escapes;
     }
-    step_device_.push_back(
-        n.outputs.empty() || !n.outputs[0].valid() ? -1 : device_index(prepared_.values[n.outputs[0].index].device));
-    if (has_devices() && n.op.domain == kInternalDomain && n.op.type == "Copy") as_device_copy(&step, &facts);
+    step_device_.push_back(n.outputs.empty() || n.outputs[0] < 0 ? -1
+                                                                 : device_index(prepared_.values[n.outputs[0]].device));
+    if (has_devices() && is_copy(n.node)) as_device_copy(&step, &facts);
     if (step_device_.back() >= 0 && (dynamic || step.sized_at_run != 0))
       return unsupported(
           "it runs on a device, but the sizes of its inputs or outputs are known only at run; let the host run it");
     costs_.push_back(cost(n, in, out, facts, dynamic));
-    RETURN_IF_ERROR(add_bodies(id, &step));
-    add_plan_step(step, facts, dynamic);
+    if (n.has_bodies) RETURN_IF_ERROR(add_bodies(n.node, &step));
+    add_plan_step(n, step, facts, dynamic);
     keep_facts(std::move(facts));
-    program_->nodes.push_back(id);
+    program_->nodes.push_back(n.node);
     return absl::OkStatus();
   }
 
-  StepCost cost(const GraphNode& n, const std::vector<Operand>& in, const std::vector<Operand>& out,
+  bool is_copy(NodeId id) const {
+    const OpId& op = g_.node(id).op;
+    return op.domain == kInternalDomain && op.type == "Copy";
+  }
+
+  StepCost cost(const GraphLists::Step& n, const std::vector<Operand>& in, const std::vector<Operand>& out,
                 const KernelFacts& facts, bool dynamic) const {
     StepCost unknown;
     unknown.known = false;
-    if (dynamic || facts.sized_at_run != 0 || !n.bodies.empty()) return unknown;
+    if (dynamic || facts.sized_at_run != 0 || n.has_bodies) return unknown;
     if (!facts.aliases.empty()) return step_cost(0, 0, options_.workers);
     double bytes = 0;
-    const auto count = [&](ValueId v) {
-      bytes += v.valid() ? static_cast<double>(program_->values[v.index].bytes) : 0;
-    };
+    const auto count = [&](int32_t v) { bytes += v >= 0 ? static_cast<double>(program_->values[v].bytes) : 0; };
     std::ranges::for_each(n.inputs, count);
     std::ranges::for_each(n.outputs, count);
     const auto dims = [&](size_t i) { return i < in.size() ? in[i].dims : std::span<const int64_t>(); };
     const int64_t elements = out.empty() ? 0 : element_count(out[0].dims).value_or(0);
-    return step_cost(flops_of(n.op.type, dims(0), dims(1), elements), bytes, options_.workers);
+    return step_cost(flops_of(n.work, dims(0), dims(1), elements), bytes, options_.workers);
   }
 
   // A copy between two devices is work of the device's lane. One whose source is bound where it should go is a view.
@@ -310,13 +310,13 @@ class Compiler {
     return bytes + static_cast<int64_t>(round_up(bodies, kAlignment));
   }
 
-  void add_plan_step(const ProgramStep& step, const KernelFacts& facts, bool dynamic) {
+  void add_plan_step(const GraphLists::Step& n, const ProgramStep& step, const KernelFacts& facts, bool dynamic) {
     const int64_t bytes = dynamic ? 0 : scratch_bytes(step);
     ValueNo scratch = kNoId;
     if (bytes > 0 || wants_scratch_inside()) {
       scratch = static_cast<ValueNo>(g_.value_capacity() + scratch_sizes_.size());
       scratch_sizes_.push_back(bytes);
-      scratch_names_.push_back(options_.lists->steps[step.node].scratch);
+      scratch_names_.push_back(n.scratch);
       scratch_devices_.push_back(step_device_.back());
     }
     program_->scratch.push_back(scratch);

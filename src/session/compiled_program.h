@@ -1,9 +1,12 @@
 // A program with all that led to it, for reports.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,16 +18,21 @@
 
 namespace forethought {
 
-// What is the same in all programs of a graph; they look into it.
+// What is the same in all programs of a graph; they look into it. Close together: nodes are large and lie far apart.
 struct GraphLists {
   struct Step {
-    std::string name, scratch;             // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
-    std::vector<int32_t> inputs, outputs;  // value ids; -1: absent
+    std::span<const int32_t> inputs, outputs;  // value ids; -1: absent
+    std::string_view name, scratch;            // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
+    NodeId node;
+    Work work = Work::other;
+    bool has_bodies = false;
   };
   std::vector<std::string> values;  // names, by value id
-  std::vector<Step> steps;          // by node id
+  std::vector<Step> steps;          // in the order in which they run
+  std::vector<int32_t> operands;    // what steps look into, and names
+  std::deque<std::string> names;
 };
-std::shared_ptr<const GraphLists> lists_of(const Graph& graph);
+std::shared_ptr<const GraphLists> lists_of(const Graph& graph, std::span<const NodeId> order);
 
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {

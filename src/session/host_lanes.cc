@@ -134,13 +134,17 @@ std::string micros(double ns) { return absl::StrFormat("%.0f us", ns / 1000); }
 
 }  // namespace
 
-double flops_of(std::string_view op_type, std::span<const int64_t> first, std::span<const int64_t> second,
-                int64_t elements) {
+Work work_of(std::string_view op_type) {
+  const auto is = [&](std::string_view part) { return op_type.find(part) != op_type.npos; };
+  return is("Conv") ? Work::convolution : is("Gemm") || is("MatMul") ? Work::product : Work::other;
+}
+
+double flops_of(Work work, std::span<const int64_t> first, std::span<const int64_t> second, int64_t elements) {
   double sum = 4;
-  if (op_type.find("Conv") != op_type.npos && second.size() > 2) {
+  if (work == Work::convolution && second.size() > 2) {
     sum = 2;
     for (const int64_t d : second.subspan(1)) sum *= static_cast<double>(d);
-  } else if ((op_type.find("Gemm") != op_type.npos || op_type.find("MatMul") != op_type.npos) && !first.empty()) {
+  } else if (work == Work::product && !first.empty()) {
     sum = 2 * static_cast<double>(first.back());
   }
   return sum * static_cast<double>(elements);

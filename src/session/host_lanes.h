@@ -18,10 +18,13 @@ struct StepCost {
   bool known = true;
 };
 
+// What decides how much an operator computes.
+enum class Work : uint8_t { convolution, product, other };
+Work work_of(std::string_view op_type);
+
 // Multiplications and additions of an operator with these first two inputs: convolutions and products by their sums,
 // anything else by a few for each element that it makes.
-double flops_of(std::string_view op_type, std::span<const int64_t> first, std::span<const int64_t> second,
-                int64_t elements);
+double flops_of(Work work, std::span<const int64_t> first, std::span<const int64_t> second, int64_t elements);
 // An estimate from counts alone: of `flops`, and of bytes read and written.
 StepCost step_cost(double flops, double bytes, int workers);
 

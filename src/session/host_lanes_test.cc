@@ -85,9 +85,9 @@ TEST(HostLanes, AsManyAsAskedForWhereThereIsWorkForThem) {
 
 TEST(HostLanes, FlopsAndCosts) {
   const int64_t image[] = {1, 16, 8, 8}, weights[] = {32, 16, 3, 3}, row[] = {4, 100}, matrix[] = {100, 7};
-  EXPECT_EQ(flops_of("Conv", image, weights, 2048), 2.0 * 16 * 9 * 2048);
-  EXPECT_EQ(flops_of("MatMul", row, matrix, 28), 2.0 * 100 * 28);
-  EXPECT_EQ(flops_of("Relu", row, {}, 400), 4.0 * 400);
+  EXPECT_EQ(flops_of(work_of("Conv"), image, weights, 2048), 2.0 * 16 * 9 * 2048);
+  EXPECT_EQ(flops_of(work_of("MatMul"), row, matrix, 28), 2.0 * 100 * 28);
+  EXPECT_EQ(flops_of(work_of("Relu"), row, {}, 400), 4.0 * 400);
   const StepCost small = step_cost(1'000, 100, 2), large = step_cost(1e9, 100, 2);
   EXPECT_EQ(small.alone, small.split) << "not worth a loop over the pool";
   EXPECT_LT(large.split, large.alone * 0.6);

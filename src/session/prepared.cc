@@ -199,7 +199,7 @@ Status Preparer::prepare(const Graph& g, PreparedGraph* p) {
   p->values.reserve(g.value_capacity());
   for (uint32_t i = 0; i < g.value_capacity(); ++i) {
     const GraphValue& v = g.value(ValueId{i});
-    p->values.push_back({v.layout, v.device, v.removed, v.constant.has_value(), -1});
+    p->values.push_back({v.layout, v.device, v.removed, -1, v.constant ? &*v.constant : nullptr});
   }
   for (NodeId id : p->order) {
     const GraphNode& n = g.node(id);

@@ -27,8 +27,8 @@ struct PreparedValue {
   Layout layout;
   Device device;
   bool removed = false;
-  bool constant = false;
-  int32_t weight = -1;  // which of PreparedGraph::weights holds it; -1: none
+  int32_t weight = -1;               // which of PreparedGraph::weights holds it; -1: none
+  const Tensor* constant = nullptr;  // the graph's; null: it is none
 };
 
 struct WeightTotals {

@@ -48,7 +48,7 @@ void append_elements(std::vector<int64_t>* key, const Tensor& t) {
 size_t GraphSource::KeyHash::operator()(const Key& k) const { return hash_bytes(k.data(), k.size() * sizeof(int64_t)); }
 
 GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared) : graph_(graph), shared_(shared) {
-  lists_ = lists_of(*graph.view);
+  lists_ = lists_of(*graph.view, graph.order);
   Shared for_bodies = shared;
   for_bodies.lanes = 1;
   for (const auto& [key, body] : graph.bodies) {
