@@ -128,12 +128,13 @@ void Placer::sort_births() {
 }
 
 void Placer::find_earliest() {
-  const size_t lanes = static_cast<size_t>(problem_.lanes);
   earliest_.reserve(problem_.items.size());
-  for (size_t i = 0; i < problem_.items.size(); ++i) {
-    const auto known = problem_.known.begin() + static_cast<ptrdiff_t>(i * lanes);
-    earliest_.push_back(lanes == 1 ? problem_.items[i].first : *std::min_element(known, known + problem_.lanes) + 1);
+  if (problem_.lanes == 1) {
+    for (const PackItem& item : problem_.items) earliest_.push_back(item.first);
+    return;
   }
+  for (auto known = problem_.known.begin(); known != problem_.known.end(); known += problem_.lanes)
+    earliest_.push_back(*std::min_element(known, known + problem_.lanes) + 1);
 }
 
 // How many pairs are in conflict, with one lane.
