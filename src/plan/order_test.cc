@@ -184,6 +184,62 @@ TEST(PlanOrder, WhereItDoesNotServe) {
   }
 }
 
+// a and b are born in the halves of c.
+TEST(PlanOrder, AWindowThatMovesOverAnotherEndsIt) {
+  enum : ValueNo { x, a, b, c, y };
+  PlanProblem p;
+  for (const int64_t bytes : {256, 128, 128, 256, 256}) p.values.push_back({.bytes = bytes});
+  p.values[x].role = Role::input;
+  p.values[y].role = Role::output;
+  p.values[x].index = p.values[y].index = 0;
+  p.steps.resize(4);
+  p.steps[0].reads = {x};
+  p.steps[0].writes = {a};
+  p.steps[1].reads = {x};
+  p.steps[1].writes = {b};
+  p.steps[2].reads = {a, b};
+  p.steps[2].writes = {c};
+  p.steps[2].windows = {{a, c, 0}, {b, c, 128}};
+  p.steps[3].reads = {c};
+  p.steps[3].writes = {y};
+  const auto model = plan(p, Effort::replan);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->values[a].root, c);
+  ASSERT_EQ(model->values[b].root, c);
+  const auto order = PlanOrder::of(p, *model);
+  ASSERT_TRUE(order) << PlanOrder::refusal(p, *model);
+  EXPECT_TRUE(order->plan_for(scaled(p, 3)));
+  p.steps[2].windows[1].byte_offset = 64;
+  EXPECT_FALSE(order->plan_for(p));
+}
+
+TEST(PlanOrder, WhatFitsNowAndDidNotIsPlannedAnew) {
+  PlanProblem p = Chain().p;
+  p.values[Chain::c].bytes = 512;  // larger than b
+  const auto order = PlanOrder::of(p, *plan(p, Effort::replan));
+  ASSERT_TRUE(order);
+  EXPECT_TRUE(order->plan_for(scaled(p, 2)));
+  p.values[Chain::c].bytes = 256;
+  EXPECT_FALSE(order->plan_for(p)) << "c may be written over b";
+}
+
+TEST(PlanOrder, KeepsAlignment) {
+  PlanProblem p = Chain().p;
+  p.steps[1].aliases.clear();
+  p.steps[2].may_overwrite.clear();
+  p.values[Chain::b].alignment = 256;
+  const auto model = plan(p, Effort::replan);
+  ASSERT_TRUE(model.ok());
+  ASSERT_EQ(model->values[Chain::b].offset, 256) << "above a";
+  const auto order = PlanOrder::of(p, *model);
+  ASSERT_TRUE(order);
+  EXPECT_TRUE(order->plan_for(scaled(p, 2)));
+  p.values[Chain::a].bytes = p.values[Chain::c].bytes = p.values[Chain::scratch].bytes = 64;
+  const std::optional<Plan> ordered = order->plan_for(p);
+  EXPECT_FALSE(ordered && ordered->values[Chain::b].offset % 256 != 0);
+  EXPECT_FALSE(ordered) << "b cannot lie at 64, so the slab would be above the lower bound";
+}
+
 TEST(PlanOrder, ThereIsNoneWhereSizesDecideMore) {
   const auto order_of = [](const PlanProblem& p) { return PlanOrder::of(p, *plan(p, Effort::replan)); };
   PlanProblem p = Chain().p;
