@@ -10,30 +10,10 @@
 namespace forethought {
 namespace {
 
-PlanProblem scaled(PlanProblem p, int64_t factor) {
-  for (PlanValue& v : p.values)
-    if (v.bytes != kUnknownSize) v.bytes *= factor;
-  for (PlanStep& s : p.steps) {
-    for (AliasFact& f : s.aliases) f.byte_offset *= factor;
-    for (WindowFact& f : s.windows) f.byte_offset *= factor;
-  }
-  return p;
-}
-
-PlanProblem problem_of(uint64_t seed) {
-  RandomProblemOptions o;
-  o.seed = seed;
-  o.steps = 4 + static_cast<int>(seed % 50);
-  o.reach = 2 + static_cast<int>(seed % 11);
-  o.facts = seed % 5 != 0;
-  o.apart = seed % 3 != 0;
-  return random_problem(o);
-}
-
 TEST(PlanInside, Check26_SmallerSizesTakeThePlacesOfLargerOnes) {
   int64_t shared = 0;
   for (uint64_t seed = 0; seed < 600; ++seed) {
-    const PlanProblem small = problem_of(seed), large = scaled(small, 3);
+    const PlanProblem small = one_lane_problem(seed), large = scaled(small, 3);
     const auto model = plan(large, Effort::replan);
     ASSERT_TRUE(model.ok()) << seed << ": " << model.status();
     const auto inside = plan_inside(small, large, *model);
@@ -60,7 +40,7 @@ TEST(PlanInside, Check26_SmallerSizesTakeThePlacesOfLargerOnes) {
 
 TEST(PlanInside, TheSameSizesGiveTheSamePlan) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    const PlanProblem problem = problem_of(seed);
+    const PlanProblem problem = one_lane_problem(seed);
     const auto model = plan(problem, Effort::replan);
     const auto inside = plan_inside(problem, problem, *model);
     ASSERT_TRUE(model.ok() && inside.ok() && inside->has_value()) << seed;
@@ -71,7 +51,7 @@ TEST(PlanInside, TheSameSizesGiveTheSamePlan) {
 // Facts that hold only at the smaller sizes (a transposition that moves nothing, say) do no harm.
 TEST(PlanInside, FactsThatTheModelDoesNotListAreNotTaken) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const PlanProblem small = problem_of(seed);
+    const PlanProblem small = one_lane_problem(seed);
     PlanProblem large = scaled(small, 2);
     Random random(seed);
     for (PlanStep& s : large.steps) {
@@ -93,7 +73,7 @@ TEST(PlanInside, FactsThatTheModelDoesNotListAreNotTaken) {
 TEST(PlanInside, OtherProblemsAreRefusedOrPlacedSafely) {
   int64_t refused = 0;
   for (uint64_t seed = 0; seed < 600; ++seed) {
-    PlanProblem problem = problem_of(seed);
+    PlanProblem problem = one_lane_problem(seed);
     const auto model = plan(problem, Effort::replan);
     ASSERT_TRUE(model.ok());
     const PlanProblem before = problem;
@@ -125,7 +105,7 @@ TEST(PlanInside, OtherProblemsAreRefusedOrPlacedSafely) {
 // The model gave the bytes to others when the value was dead there.
 TEST(PlanInside, AValueThatLivesLongerKeepsItsBytes) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const PlanProblem before = problem_of(seed);
+    const PlanProblem before = one_lane_problem(seed);
     const auto model = plan(before, Effort::replan);
     ASSERT_TRUE(model.ok());
     for (size_t s = 0; s + 1 < before.steps.size(); ++s) {

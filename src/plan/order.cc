@@ -23,10 +23,6 @@ bool same_facts(const PlanStep& a, const PlanStep& b) {
          std::equal(a.windows.begin(), a.windows.end(), b.windows.begin(), b.windows.end(), same);
 }
 
-bool same_but_for_size(const PlanValue& a, const PlanValue& b) {
-  return a.role == b.role && a.index == b.index && a.device == b.device && a.alignment == b.alignment;
-}
-
 bool has_windows(const PlanProblem& p) {
   return std::ranges::any_of(p.steps, [](const PlanStep& s) { return !s.windows.empty(); });
 }
@@ -173,7 +169,7 @@ bool PlanOrder::same_steps(const PlanProblem& p) const {
       p.devices != 0 || p.granule != problem_.granule)
     return false;
   for (size_t v = 0; v < p.values.size(); ++v)
-    if (!same_but_for_size(problem_.values[v], p.values[v])) return false;
+    if (!same_but_for_bytes(problem_.values[v], p.values[v])) return false;
   for (size_t s = 0; s < p.steps.size(); ++s)
     if (!same_facts(problem_.steps[s], p.steps[s])) return false;
   return true;

@@ -13,26 +13,10 @@
 namespace forethought {
 namespace {
 
-PlanProblem problem_of(uint64_t seed) {
-  RandomProblemOptions o;
-  o.seed = seed;
-  o.steps = 4 + static_cast<int>(seed % 50);
-  o.reach = 2 + static_cast<int>(seed % 11);
-  o.facts = seed % 5 != 0;
-  o.apart = seed % 3 != 0;
-  PlanProblem p = random_problem(o);
+PlanProblem problem_with_some_windows(uint64_t seed) {
+  PlanProblem p = one_lane_problem(seed);
   if (seed % 4 < 2)
     for (PlanStep& s : p.steps) s.windows.clear();
-  return p;
-}
-
-PlanProblem scaled(PlanProblem p, int64_t factor) {
-  for (PlanValue& v : p.values)
-    if (v.bytes != kUnknownSize) v.bytes *= factor;
-  for (PlanStep& s : p.steps) {
-    for (AliasFact& f : s.aliases) f.byte_offset *= factor;
-    for (WindowFact& f : s.windows) f.byte_offset *= factor;
-  }
   return p;
 }
 
@@ -55,7 +39,7 @@ PlanProblem resized(PlanProblem p, uint64_t seed) {
 TEST(PlanOrder, B7_OtherSizesGetAValidPlanAtTheLowerBound) {
   int64_t orders = 0, served = 0, asked = 0, overwrites = 0, views = 0, windows = 0, lower = 0, higher = 0;
   for (uint64_t seed = 0; seed < random_cases(1500); ++seed) {
-    const PlanProblem first = problem_of(seed);
+    const PlanProblem first = problem_with_some_windows(seed);
     const auto model = plan(first, Effort::replan);
     ASSERT_TRUE(model.ok()) << seed << ": " << model.status();
     const auto order = PlanOrder::of(first, *model);
@@ -102,7 +86,7 @@ TEST(PlanOrder, B7_OtherSizesGetAValidPlanAtTheLowerBound) {
 TEST(PlanOrder, TheSameSizesGiveTheSamePlan) {
   int64_t orders = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const PlanProblem problem = problem_of(seed);
+    const PlanProblem problem = problem_with_some_windows(seed);
     const auto model = plan(problem, Effort::load);
     ASSERT_TRUE(model.ok());
     const auto order = PlanOrder::of(problem, *model);

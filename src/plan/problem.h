@@ -31,6 +31,11 @@ struct PlanValue {
   int32_t device = kNoId;  // in whose memory it lies: 0..devices-1; kNoId: the host's
 };
 
+// What the planner sees of a value, its size apart.
+inline bool same_but_for_bytes(const PlanValue& a, const PlanValue& b) {
+  return a.role == b.role && a.index == b.index && a.device == b.device && a.alignment == b.alignment;
+}
+
 // Output `out` is a view of input `in`, `byte_offset` bytes into it: no bytes move if the plan honours this, else the
 // step copies.
 struct AliasFact {

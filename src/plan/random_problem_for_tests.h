@@ -200,4 +200,26 @@ inline PlanProblem long_lived_problem(int64_t values) {
   return p;
 }
 
+// All sizes, and the offsets of facts, so many times as large.
+inline PlanProblem scaled(PlanProblem p, int64_t factor) {
+  for (PlanValue& v : p.values)
+    if (v.bytes != kUnknownSize) v.bytes *= factor;
+  for (PlanStep& s : p.steps) {
+    for (AliasFact& f : s.aliases) f.byte_offset *= factor;
+    for (WindowFact& f : s.windows) f.byte_offset *= factor;
+  }
+  return p;
+}
+
+// Small and in one lane: of all kinds of facts and values, by the seed.
+inline PlanProblem one_lane_problem(uint64_t seed) {
+  RandomProblemOptions o;
+  o.seed = seed;
+  o.steps = 4 + static_cast<int>(seed % 50);
+  o.reach = 2 + static_cast<int>(seed % 11);
+  o.facts = seed % 5 != 0;
+  o.apart = seed % 3 != 0;
+  return random_problem(o);
+}
+
 }  // namespace forethought

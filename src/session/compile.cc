@@ -341,8 +341,7 @@ class Compiler {
   // The planner's values, shared with the program for other sizes if nothing but sizes has changed.
   void keep_values() {
     const auto alike = [](const PlanValue& a, const PlanValue& b) {
-      return a.name.data() == b.name.data() && a.most_bytes == b.most_bytes && a.alignment == b.alignment &&
-             a.role == b.role && a.index == b.index && a.device == b.device;
+      return same_but_for_bytes(a, b) && a.name.data() == b.name.data() && a.most_bytes == b.most_bytes;
     };
     if (options_.like && std::ranges::equal(*options_.like->plan_values, problem_.values, alike)) {
       program_->plan_values = options_.like->plan_values;

@@ -43,7 +43,8 @@ struct MemoryReport {
 
 // As text, with the `most` largest holders.
 std::string to_string(const MemoryReport& report, size_t most = 5);
-// "allow at least 5.0 MiB (5242880 bytes), …; others hold …; the largest holders: …": the end of an error.
+// "allow at least 5.0 MiB (5242880 bytes), …; the process holds … beside this session; the largest holders: …": the end
+// of an error.
 std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least, int64_t elsewhere);
 
 // What a limit refused, as the error that a caller gets: who needed how much, and explain_need(). `elsewhere` is what

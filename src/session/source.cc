@@ -148,7 +148,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.spare = spare.get();
   auto compiled = compile(graph_, facts, bodies_, o);
   if (compiled.ok() && o.effort == Effort::replan && !(*compiled)->inside && !(*compiled)->by_order)
-    keep_order(**compiled);
+    keep_order(*spare, (*compiled)->plan);
   const int64_t took = thread_ns() - start;
   std::lock_guard lock(mutex_);
   spare_problem_ = std::move(spare);
@@ -162,14 +162,14 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   return std::shared_ptr<const CompiledProgram>(std::move(p));
 }
 
-void GraphSource::keep_order(const CompiledProgram& packed) {
+void GraphSource::keep_order(const PlanProblem& problem, const Plan& packed) {
   constexpr int kMostOrders = 8;
   {
     const std::lock_guard lock(mutex_);
     if (inferred_.load(std::memory_order_relaxed) < 2 || orders_ == kMostOrders) return;
     ++orders_;
   }
-  std::shared_ptr<const PlanOrder> made = PlanOrder::of(packed.problem(), packed.plan);
+  std::shared_ptr<const PlanOrder> made = PlanOrder::of(problem, packed);
   const std::lock_guard lock(mutex_);
   if (made) plan_order_ = std::move(made);
 }

@@ -67,8 +67,8 @@ class GraphSource final : public BodySource, public StepResolver {
   // Infers in place: by formulas where they serve, else by the shape rules.
   Status infer(FactTable& facts, bool* by_formula);
   Status compare_with_rules(const FactTable& filled) const;
-  // Takes the order of what was packed for the plans to come, unless several orders have served little.
-  void keep_order(const CompiledProgram& packed);
+  // Takes the order of what was packed for the plans to come, from the second set of shapes on and a few times at most.
+  void keep_order(const PlanProblem& problem, const Plan& packed);
   // Infers in place and compiles.
   StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, Effort effort,
                                                                const Bindings& bound = {});
