@@ -146,15 +146,17 @@ std::string SizeFormulas::refusal() const {
   return refusal_;
 }
 
-bool SizeFormulas::fill(FactTable& facts) const {
-  if (!refusal().empty()) return false;
-  const std::optional<Numbers> numbers = evaluate(facts);
-  if (!numbers) return false;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto fit = [&](const Pattern& p) { return fits(p, *numbers); };
-    if (!refusal_.empty() || std::ranges::none_of(believed_, fit)) return false;
-  }
+std::optional<SizeFormulas::Numbers> SizeFormulas::numbers_for(const FactTable& facts) const {
+  if (!refusal().empty()) return std::nullopt;
+  std::optional<Numbers> numbers = evaluate(facts);
+  if (!numbers) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto fit = [&](const Pattern& p) { return fits(p, *numbers); };
+  if (!refusal_.empty() || std::ranges::none_of(believed_, fit)) return std::nullopt;
+  return numbers;
+}
+
+void SizeFormulas::fill(FactTable& facts, const Numbers& numbers) const {
   if (facts.filled_by != this) {
     for (const uint32_t v : values_) {
       facts.values[v].type = table_.values[v].type;
@@ -162,8 +164,7 @@ bool SizeFormulas::fill(FactTable& facts) const {
     }
     facts.filled_by = this;
   }
-  for (const Place& p : places_) facts.values[p.value].shape.dims[p.axis] = (*numbers)[p.formula];
-  return true;
+  for (const Place& p : places_) facts.values[p.value].shape.dims[p.axis] = numbers[p.formula];
 }
 
 std::optional<uint32_t> SizeFormulas::contradicted(const Numbers& numbers, const FactTable& inferred) const {

@@ -25,23 +25,26 @@ class SizeFormulas {
   // How many different formulas there are.
   size_t size() const { return formulas_.size(); }
 
+  using Numbers = std::vector<Dim>;  // by formula; no number only where data decide
+  // For the inputs of `facts`. Nothing: there are no formulas for them, or not yet.
+  std::optional<Numbers> numbers_for(const FactTable& facts) const;
   // Fills `facts`, of which those of the inputs are given, with the types and shapes that infer_facts() would find; the
-  // elements of values and the tables of bodies are left as they are. False, and nothing is changed: no formulas for
-  // these inputs, or not yet.
-  bool fill(FactTable& facts) const;
+  // elements of values and the tables of bodies are left as they are. `numbers` are those for these inputs.
+  void fill(FactTable& facts, const Numbers& numbers) const;
+  // Dims of values that are formulas; all others but those of inputs are the same whatever the inputs are. In the order
+  // of values and axes.
+  struct Place {
+    uint32_t value, axis, formula;
+  };
+  std::span<const Place> places() const { return places_; }
   // Takes from a table that infer_facts() has filled that the formulas hold for numbers like these.
   void believe(const FactTable& inferred);
 
  private:
-  // Dims of one value that are formulas.
-  struct Place {
-    uint32_t value, axis, formula;
-  };
   struct Symbol {
     std::string name;
     uint32_t input, axis;  // where a run gives it: a place among the graph's inputs
   };
-  using Numbers = std::vector<Dim>;  // by formula; no number only where data decide
   // What the rules have said yes to.
   struct Pattern {
     std::vector<uint32_t> same_as;  // by formula: the first of constants_ and formulas that was the same; itself: none

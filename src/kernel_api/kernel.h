@@ -1,6 +1,11 @@
 // The implementation of one node: prepared once at load, chosen for shapes, run many times.
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "kernel_api/facts.h"
@@ -8,12 +13,35 @@
 
 namespace forethought {
 
+// What other dims change of a choice, if that is all that they change.
+struct Refit {
+  bool holds = false;                        // false: choose() has to be asked
+  std::shared_ptr<const Runnable> instance;  // null: the kernel itself runs
+  size_t scratch_shared = 0, scratch_per_worker = 0;
+  // Holds with this instance, if there is one.
+  static Refit with(std::shared_ptr<const Runnable> instance) {
+    const bool holds = instance != nullptr;
+    return {holds, std::move(instance)};
+  }
+};
+
+// An earlier choice as a T, if it is one.
+template <typename T>
+const T* instance_cast(const Runnable& earlier) {
+  static_assert(std::is_final_v<T>);
+  return &typeid(earlier) == &typeid(T) ? static_cast<const T*>(&earlier) : nullptr;
+}
+
 class Kernel : public Runnable {
  public:
   // Once at load; knows no shapes. What is to be packed, and how.
   virtual StatusOr<std::vector<PackSpec>> prepare(const PrepareCtx&) const { return std::vector<PackSpec>{}; }
   // Pure: the same arguments give the same facts. Called at load for known shapes, and again for each new shape.
   virtual StatusOr<KernelFacts> choose(const ChooseCtx&) const = 0;
+  // For operands that differ from those of an earlier choose() in the numbers of their dims alone: instance and scratch
+  // as choose() would have them, if it would say the same in all other facts. `facts` are those of the earlier choice,
+  // `earlier` is what runs by it. A plan for other sizes then keeps what it knows of the step.
+  virtual Refit refit(const ChooseCtx&, const KernelFacts& /*facts*/, const Runnable& /*earlier*/) const { return {}; }
   // Runs when KernelFacts::instance is null.
   Status run(RunCtx&) const override { return internal("this kernel runs through instances only"); }
 };

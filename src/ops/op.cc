@@ -133,6 +133,19 @@ const OperatorLibrary& operator_library() {
   return *library;
 }
 
+uint32_t overwritable(uint32_t mask, const ChooseCtx& ctx) {
+  if (mask == 0 || ctx.outputs.empty() || !ctx.outputs[0].present || !ctx.outputs[0].known) return 0;
+  const Operand& o = ctx.outputs[0];
+  uint32_t found = 0;
+  for (size_t i = 0; i < ctx.inputs.size() && i < 32; ++i) {
+    const Operand& in = ctx.inputs[i];
+    if (has_bit(mask, i) && in.present && in.known && bit_width(in.dtype) == bit_width(o.dtype) &&
+        in.layout == o.layout && std::ranges::equal(in.dims, o.dims))
+      found |= 1u << i;
+  }
+  return found;
+}
+
 KernelFacts default_facts(const OpName& name, const Traits& traits, const ChooseCtx& ctx) {
   KernelFacts facts;
   const DType main = !ctx.inputs.empty() && ctx.inputs[0].present     ? ctx.inputs[0].dtype
@@ -141,16 +154,17 @@ KernelFacts default_facts(const OpName& name, const Traits& traits, const Choose
   facts.kernel.reserve(name.type.size() + 8);
   for (char c : name.type) facts.kernel.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c);
   if (main != DType::kUndefined) facts.kernel.append(".").append(forethought::name(main));
-  if (traits.may_overwrite && !ctx.outputs.empty() && ctx.outputs[0].present && ctx.outputs[0].known) {
-    const Operand& o = ctx.outputs[0];
-    for (int i = 0; i < static_cast<int>(ctx.inputs.size()) && i < 32; ++i) {
-      const Operand& in = ctx.inputs[i];
-      if (((traits.may_overwrite >> i) & 1u) && in.present && in.known && bit_width(in.dtype) == bit_width(o.dtype) &&
-          in.layout == o.layout && std::equal(in.dims.begin(), in.dims.end(), o.dims.begin(), o.dims.end()))
-        facts.overwrites.push_back({0, i});
-    }
-  }
+  const uint32_t over = overwritable(traits.may_overwrite, ctx);
+  for (size_t i = 0; i < ctx.inputs.size(); ++i)
+    if (has_bit(over, i)) facts.overwrites.push_back({0, static_cast<int>(i)});
   return facts;
+}
+
+bool defaults_hold(const Traits& traits, const ChooseCtx& ctx, const KernelFacts& facts) {
+  if (traits.may_overwrite == 0) return true;
+  uint32_t before = 0;
+  for (const Overwrite& o : facts.overwrites) before |= 1u << o.in;
+  return overwritable(traits.may_overwrite, ctx) == before;
 }
 
 bool accepts_elementwise(LayoutQuery& q) {

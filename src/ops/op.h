@@ -95,8 +95,12 @@ const OperatorLibrary& operator_library();
 // Checks arity against the traits and that each attribute is one of the operator's.
 Status check_node(const OpDef& def, const GraphNode& node);
 
+// Those of the inputs in `mask` that are like output 0 in shape, layout and width, so that it may be written over them.
+uint32_t overwritable(uint32_t mask, const ChooseCtx& ctx);
 // The facts of an operator that runs itself: overwrites where the traits and the operands allow.
 KernelFacts default_facts(const OpName& name, const Traits& traits, const ChooseCtx& ctx);
+// Whether default_facts() would give `facts` again, which it gave for other dims.
+bool defaults_hold(const Traits& traits, const ChooseCtx& ctx, const KernelFacts& facts);
 // The layout rule of Traits::elementwise.
 bool accepts_elementwise(LayoutQuery& query);
 
@@ -129,6 +133,15 @@ class BoundOperator final : public Operator, public Kernel {
       return op_.choose(ctx);
     } else {
       return default_facts(S::name, S::traits, ctx);
+    }
+  }
+  Refit refit(const ChooseCtx& ctx, const KernelFacts& facts, const Runnable& earlier) const override {
+    if constexpr (requires { op_.refit(ctx, earlier); }) {
+      return op_.refit(ctx, earlier);
+    } else if constexpr (!requires { op_.choose(ctx); }) {
+      return {.holds = defaults_hold(S::traits, ctx, facts)};
+    } else {
+      return {};
     }
   }
   Status run(RunCtx& ctx) const override {

@@ -75,6 +75,7 @@ struct PlanProblem {
   int32_t devices = 0;          // beside the host; each has a slab of its own
   int32_t lanes = 1;            // steps of one lane run in the order of the list
   uint32_t granule = 64;        // slab offsets and sizes are multiples of this power of two
+  uint64_t version = 0;         // equal ones, but 0: the same problem, sizes of values, lanes and waits apart
 };
 
 }  // namespace forethought

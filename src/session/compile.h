@@ -3,11 +3,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "device/device.h"
 #include "graph/facts.h"
+#include "graph/size_formulas.h"
 #include "kernel_api/instance_cache.h"
 #include "plan/order.h"
 #include "plan/planner.h"
@@ -37,8 +40,16 @@ struct CompileOptions {
   const CompiledProgram* inside = nullptr;  // of the same graph at the largest sizes: its places are taken if possible
   const PlanProblem* inside_problem = nullptr;  // its problem()
   const PlanOrder* order = nullptr;             // of the same graph: where it serves nothing is packed
-  const CompiledProgram* like = nullptr;        // of the same graph at any sizes, to share facts with
-  PlanProblem* spare = nullptr;                 // memory to work in: what is in there is lost
+  const CompiledProgram* like = nullptr;  // of the same graph at any sizes and of the same options: what it says of
+                                          // steps and holds here as well is shared
+  PlanProblem* spare = nullptr;           // memory to work in: what is in there is lost
+  bool spare_is_likes = false;            // in there is the problem of `like`, as compile() left it
+  struct Formulas {
+    std::span<const SizeFormulas::Place> places;
+    std::span<const Dim> numbers;
+  };
+  std::optional<Formulas> formulas;  // sizes come from them
+  bool resizes = false;              // from `like`, which is resizable, and `formulas`: of the facts only the inputs' count
 };
 
 // A body's program source; compile() plans bodies of known shapes inside the parent's slab through it.

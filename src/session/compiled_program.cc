@@ -5,6 +5,11 @@
 namespace forethought {
 
 void describe_step(const ProgramStep& step, const KernelFacts& facts, ValueNo scratch, bool share, PlanStep* planned) {
+  planned->reads.clear();
+  planned->writes.clear();
+  planned->aliases.clear();
+  planned->may_overwrite.clear();
+  planned->windows.clear();
   for (const int32_t v : step.inputs)
     if (v >= 0) planned->reads.push_back(v);
   for (const int32_t v : step.outputs)
@@ -29,7 +34,7 @@ PlanProblem CompiledProgram::problem() const {
   p.lanes = lanes;
   for (size_t s = 0; s < steps.size(); ++s) {
     PlanStep& step = p.steps.emplace_back();
-    describe_step(steps[s], *facts[s], scratch[s], shared, &step);
+    describe_step(steps[s], *(*facts)[s], scratch[s], shared, &step);
     step.lane = steps[s].lane;
     step.waits = steps[s].extras->waits;
     step.signals = steps[s].extras->signals;

@@ -37,6 +37,7 @@ std::shared_ptr<const GraphLists> lists_of(const Graph& graph, std::span<const N
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
   bool inside = false;                         // values lie where CompileOptions::inside has them
+  bool resizable = false;                      // all sizes are numbers that formulas gave
   bool by_order = false;                       // values lie as CompileOptions::order says
   HostLanes host_lanes;                        // how many, and why
   WaitCounts waits;                            // between lanes
@@ -49,9 +50,9 @@ struct CompiledProgram : Program {
   std::vector<ValueNo> scratch;  // by step; kNoId: none
   bool shared = true;            // as CompileOptions::share
   Plan plan;
-  // By step; of dynamic steps empty. Programs for other sizes share those that say the same.
-  std::vector<std::shared_ptr<const KernelFacts>> facts;
-  std::vector<NodeId> nodes;                                                          // by step
+  // By step; of dynamic steps empty. Without instances and sizes of scratch, which steps have. Programs for other sizes
+  // share those that say the same.
+  std::shared_ptr<const std::vector<std::shared_ptr<const KernelFacts>>> facts;
   std::map<std::pair<uint32_t, int>, std::shared_ptr<const CompiledProgram>> bodies;  // planned inside this slab
 
   // What the planner was asked; made anew from the steps, since only reports want it. Steps have no names.

@@ -149,7 +149,7 @@ void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
   }
   for (size_t s = 0; s < program.steps.size(); ++s) {
     for (size_t b = 0; b < program.steps[s].extras->bodies.size(); ++b) {
-      const auto body = program.bodies.find({program.nodes[s].index, static_cast<int>(b)});
+      const auto body = program.bodies.find({static_cast<uint32_t>(program.steps[s].node), static_cast<int>(b)});
       if (body != program.bodies.end()) {
         add_unplanned(*body->second, report);
       } else {

@@ -36,7 +36,7 @@ std::string kernel_text(const PreparedGraph& graph, const CompiledProgram& p, si
   if (const auto from = origin_of(graph, p, s); from.size() > 1)
     text += fmt::format("    stands for: {}\n", absl::StrJoin(from, ", "));
   if (!p.steps[s].runnable) return text + "    kernel: chosen at run, when the sizes of its inputs are known\n";
-  const KernelFacts& f = *p.facts[s];
+  const KernelFacts& f = *(*p.facts)[s];
   text += fmt::format("    kernel: {}{}\n", f.kernel, f.reason.empty() ? "" : ": " + f.reason);
   for (const Refusal& r : f.refused) text += fmt::format("    refused: {}: {}\n", r.kernel, r.reason);
   return text;
@@ -45,11 +45,11 @@ std::string kernel_text(const PreparedGraph& graph, const CompiledProgram& p, si
 Json kernel_json(const PreparedGraph& graph, const CompiledProgram& p, size_t s) {
   Json k{{"step", s},
          {"name", p.steps[s].name},
-         {"kernel", p.facts[s]->kernel},
-         {"reason", p.facts[s]->reason},
+         {"kernel", (*p.facts)[s]->kernel},
+         {"reason", (*p.facts)[s]->reason},
          {"origin", origin_of(graph, p, s)},
          {"at_run", p.steps[s].runnable == nullptr}};
-  for (const Refusal& r : p.facts[s]->refused) k["refused"].push_back({{"kernel", r.kernel}, {"reason", r.reason}});
+  for (const Refusal& r : (*p.facts)[s]->refused) k["refused"].push_back({{"kernel", r.kernel}, {"reason", r.reason}});
   return k;
 }
 
@@ -75,9 +75,10 @@ Json as_json(const PreparedGraph& graph, const CompiledProgram& p, const ReportS
     if (shown(problem, s, scope)) j["kernels"].push_back(kernel_json(graph, p, s));
   j["bodies"] = Json::array();
   for (const auto& [key, body] : p.bodies) {
-    const auto step = static_cast<size_t>(std::ranges::find(p.nodes, NodeId{key.first}) - p.nodes.begin());
+    const auto step = static_cast<size_t>(
+        std::ranges::find(p.steps, static_cast<int32_t>(key.first), &ProgramStep::node) - p.steps.begin());
     const auto prepared = graph.bodies.find(key);
-    if (step == p.nodes.size() || prepared == graph.bodies.end() || !shown(problem, step, scope)) continue;
+    if (step == p.steps.size() || prepared == graph.bodies.end() || !shown(problem, step, scope)) continue;
     j["bodies"].push_back({{"step", step},
                            {"body", key.second},
                            {"name", p.steps[step].name},

@@ -163,6 +163,7 @@ Status Preparer::prepare_node(const Graph& g, NodeId id, PreparedNode* out, std:
     totals_->packed += block->bytes.elements();
     out->packed[s.input] = {block->span(), block->format};
     out->packed_bytes[s.input] = block->span();
+    if (s.input < 32 && !block->span().empty()) out->packs |= 1u << s.input;
     out->keep.push_back(std::move(block));
     if (!s.keeps_original) (*reads_original)[s.input] = false;
   }

@@ -17,9 +17,14 @@ namespace forethought {
 
 struct PreparedNode {
   const Kernel* kernel = nullptr;
+  uint32_t packs = 0;  // is_packed() of the first 32 inputs: plans ask for it, and what follows lies elsewhere
   std::vector<Packed> packed;                            // one an input; empty bytes: not packed
   std::vector<std::span<const std::byte>> packed_bytes;  // the same, as steps take them
   std::vector<std::shared_ptr<const PackedBlock>> keep;
+
+  bool is_packed(size_t input) const {
+    return input < 32 ? has_bit(packs, input) : input < packed.size() && !packed[input].bytes.empty();
+  }
 };
 
 // What plans ask of a value of the graph, close together: a graph's own values are large and lie far apart.

@@ -74,16 +74,32 @@ std::shared_ptr<const CompiledProgram> GraphSource::find(const Key& key) {
   return it->second->second;
 }
 
-void GraphSource::keep(Key key, std::shared_ptr<const CompiledProgram> program) {
-  std::lock_guard lock(mutex_);
-  if (index_.contains(key)) return;
-  order_.emplace_front(std::move(key), std::move(program));
-  index_.emplace(order_.front().first, order_.begin());
-  if (order_.size() > shared_.capacity) {
-    index_.erase(order_.back().first);
-    order_.pop_back();
-    ++counts_.evicted;
+void GraphSource::make_room(size_t kept) {
+  const int64_t start = thread_ns();
+  std::list<Entry> leaving;  // its memory goes back without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    while (order_.size() > kept) {
+      index_.erase(order_.back().first);
+      leaving.splice(leaving.begin(), order_, std::prev(order_.end()));
+      ++counts_.evicted;
+    }
   }
+  if (leaving.empty()) return;
+  leaving.clear();
+  const int64_t took = thread_ns() - start;
+  const std::lock_guard lock(mutex_);
+  counts_.planning_ns += took;
+}
+
+void GraphSource::keep(Key key, std::shared_ptr<const CompiledProgram> program) {
+  {
+    std::lock_guard lock(mutex_);
+    if (index_.contains(key)) return;
+    order_.emplace_front(std::move(key), std::move(program));
+    index_.emplace(order_.front().first, order_.begin());
+  }
+  make_room(shared_.capacity);
 }
 
 // What formulas say must be what the rules say.
@@ -101,25 +117,37 @@ Status GraphSource::compare_with_rules(const FactTable& filled) const {
   return absl::OkStatus();
 }
 
-Status GraphSource::infer(FactTable& facts, bool* by_formula) {
+StatusOr<std::optional<SizeFormulas::Numbers>> GraphSource::infer(FactTable& facts, bool fill) {
   if (inferred_.fetch_add(1, std::memory_order_relaxed) > 0)
     std::call_once(made_formulas_, [&] {
       formulas_ = std::make_unique<SizeFormulas>(*graph_.view);
       has_formulas_.store(true, std::memory_order_release);
     });
   SizeFormulas* const formulas = has_formulas_.load(std::memory_order_acquire) ? formulas_.get() : nullptr;
-  *by_formula = formulas && formulas->fill(facts);
-  if (*by_formula) return shared_.validate ? compare_with_rules(facts) : absl::OkStatus();
+  std::optional<SizeFormulas::Numbers> numbers = formulas ? formulas->numbers_for(facts) : std::nullopt;
+  if (numbers) {
+    if (fill || shared_.validate) formulas->fill(facts, *numbers);
+    if (shared_.validate) RETURN_IF_ERROR(compare_with_rules(facts));
+    return numbers;
+  }
   RETURN_IF_ERROR(infer_facts(*graph_.view, facts));
   if (formulas) formulas->believe(facts);
-  return absl::OkStatus();
+  return numbers;
 }
 
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, Effort effort,
                                                                           const Bindings& bound) {
   const int64_t start = thread_ns();
-  bool by_formula = false;
-  RETURN_IF_ERROR(infer(facts, &by_formula));
+  Last last;
+  std::shared_ptr<const PlanOrder> order;
+  {
+    const std::lock_guard lock(mutex_);
+    order = plan_order_;
+    last.program = last_.program;
+    last.problem = std::move(last_.problem);
+  }
+  const bool resizes = last.program && last.program->resizable && bound == Bindings();
+  ASSIGN_OR_RETURN(const std::optional<SizeFormulas::Numbers> numbers, infer(facts, !resizes));
   CompileOptions o;
   o.workers = shared_.workers;
   o.effort = !shared_.packed ? Effort::off : shared_.exact && effort == Effort::load ? Effort::exact : effort;
@@ -133,31 +161,26 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.lists = lists_;
   o.inside = bound_.get();
   o.inside_problem = &bound_problem_;
-  std::shared_ptr<const CompiledProgram> like;
-  std::unique_ptr<PlanProblem> spare;
-  std::shared_ptr<const PlanOrder> order;
-  {
-    const std::lock_guard lock(mutex_);
-    order = plan_order_;
-    if (!order_.empty()) like = order_.front().second;
-    spare = std::move(spare_problem_);
-  }
+  o.spare_is_likes = last.problem != nullptr;
+  std::unique_ptr<PlanProblem> spare = std::move(last.problem);
   if (!spare) spare = std::make_unique<PlanProblem>();
-  o.like = like.get();
+  o.like = last.program.get();
+  if (numbers) o.formulas = {formulas_->places(), *numbers};
+  o.resizes = resizes && numbers;
   o.order = order.get();
   o.spare = spare.get();
   auto compiled = compile(graph_, facts, bodies_, o);
   if (compiled.ok() && o.effort == Effort::replan && !(*compiled)->inside && !(*compiled)->by_order)
     keep_order(*spare, (*compiled)->plan);
   const int64_t took = thread_ns() - start;
-  std::lock_guard lock(mutex_);
-  spare_problem_ = std::move(spare);
   if (!compiled.ok()) return compiled.status();
   std::shared_ptr<CompiledProgram> p = *std::move(compiled);
+  std::lock_guard lock(mutex_);
+  last_ = {p, std::move(spare)};
   counts_.planning_ns += took;
   counts_.values += static_cast<int64_t>(p->plan_values->size());
   counts_.inside += p->inside;
-  counts_.by_formula += by_formula;
+  counts_.by_formula += numbers.has_value();
   counts_.by_order += p->by_order;
   return std::shared_ptr<const CompiledProgram>(std::move(p));
 }
@@ -281,6 +304,7 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
   key_of(inputs, bound, contents, &key);
   if (auto known = find(key)) return std::shared_ptr<const Program>(std::move(known));
   Key own_key = key;
+  make_room(shared_.capacity - 1);  // first, since the new program then takes the memory of the old one
   const auto keyed = contents == Contents::keyed ? std::span<const int>(keyed_) : std::span<const int>();
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made,
                    compile_for(*facts_of(inputs, keyed), Effort::replan, bound));
@@ -319,6 +343,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::program_for_facts(
     }
   }
   if (auto known = find(key)) return known;
+  make_room(shared_.capacity - 1);
   const Facts own = declared_facts();
   for (ValueId v : graph_.view->inputs()) {
     (*own)[v].type = facts[v].type;
@@ -385,7 +410,7 @@ StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> i
       in[i].layout = tensors[i].layout;
       in[i].known = true;
       in[i].constant = g.is_constant(n.inputs[i]) ? &tensors[i] : nullptr;
-      if (i < prepared.packed.size() && !prepared.packed[i].bytes.empty()) in[i].packed = &prepared.packed[i];
+      if (prepared.is_packed(i)) in[i].packed = &prepared.packed[i];
     }
     infer_in[i].type = &types[i];
     infer_in[i].shape = &shapes[i];

@@ -64,8 +64,9 @@ class GraphSource final : public BodySource, public StepResolver {
   };
   using Entry = std::pair<Key, std::shared_ptr<const CompiledProgram>>;
 
-  // Infers in place: by formulas where they serve, else by the shape rules.
-  Status infer(FactTable& facts, bool* by_formula);
+  // Infers in place by the shape rules, unless formulas serve: then their numbers come back, and the table is filled
+  // only if asked.
+  StatusOr<std::optional<SizeFormulas::Numbers>> infer(FactTable& facts, bool fill);
   Status compare_with_rules(const FactTable& filled) const;
   // Takes the order of what was packed for the plans to come, from the second set of shapes on and a few times at most.
   void keep_order(const PlanProblem& problem, const Plan& packed);
@@ -90,6 +91,8 @@ class GraphSource final : public BodySource, public StepResolver {
   StatusOr<bool> decide_contents(std::span<const Value> inputs, const Bindings& bound,
                                  std::shared_ptr<const CompiledProgram>* made);
   std::shared_ptr<const CompiledProgram> find(const Key& key);
+  // Drops those that were used least recently, until no more than `kept` are there.
+  void make_room(size_t kept);
   void keep(Key key, std::shared_ptr<const CompiledProgram> program);
 
   const PreparedGraph& graph_;
@@ -108,7 +111,12 @@ class GraphSource final : public BodySource, public StepResolver {
   std::list<Entry> order_;  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> index_;
   std::unique_ptr<FactTable> spare_facts_;
-  std::unique_ptr<PlanProblem> spare_problem_;
+  // What was compiled last, to start from.
+  struct Last {
+    std::shared_ptr<const CompiledProgram> program;
+    std::unique_ptr<PlanProblem> problem;  // what its planner was asked; null: it is in use
+  };
+  Last last_;
   std::atomic<int> inferred_{0};  // sets of shapes so far
   std::once_flag made_formulas_;
   std::atomic<bool> has_formulas_{false};

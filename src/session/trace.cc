@@ -57,7 +57,7 @@ void TraceRecorder::on_step(const StepEvent& event) {
          .depth = event.depth,
          .lane = step.lane,
          .root_lane = event.depth == 0 ? step.lane : -1};
-  s.kernel = step.runnable ? program.facts[event.step]->kernel : "chosen at run";
+  s.kernel = step.runnable ? (*program.facts)[event.step]->kernel : "chosen at run";
   if (event.ctx) {
     for (const Arg& a : event.ctx->inputs) s.inputs.push_back(text_of(a));
     for (const Arg& a : event.ctx->outputs) s.outputs.push_back(text_of(a));

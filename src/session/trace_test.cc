@@ -35,6 +35,7 @@ std::shared_ptr<CompiledProgram> two_lanes() {
     facts.dims = dims;
     p->values.push_back(facts);
   }
+  std::vector<std::shared_ptr<const KernelFacts>> facts_of;
   for (int32_t i = 0; i < 2; ++i) {
     ProgramStep step;
     step.name = names[i];
@@ -43,9 +44,10 @@ std::shared_ptr<CompiledProgram> two_lanes() {
     step.outputs = {numbers + i + 1, 1};
     (i == 0 ? step.extras.write().signals : step.extras.write().waits) = {0};
     p->steps.push_back(step);
-    p->facts.push_back(std::make_shared<const KernelFacts>());
+    facts_of.push_back(std::make_shared<const KernelFacts>());
     p->scratch.push_back(kNoId);
   }
+  p->facts = std::make_shared<const std::vector<std::shared_ptr<const KernelFacts>>>(std::move(facts_of));
   p->plan_values = std::make_shared<const std::vector<PlanValue>>(std::move(values));
   p->plan = *plan(p->problem(), Effort::load);
   return p;

@@ -78,6 +78,8 @@ std::optional<Broadcast> Broadcast::from_shapes(std::span<const int64_t> out,
   const std::optional<int64_t> size = checked_product(out);
   if (!size) return std::nullopt;
   const size_t rank = out.size(), count = operands.size();
+  if (std::ranges::all_of(operands, [&](const auto& o) { return std::ranges::equal(o, out); }))
+    return same(*size, static_cast<int>(count));
   absl::InlinedVector<int64_t, 24> full(rank * count);
   for (size_t k = 0; k < count; ++k)
     if (!broadcast_strides(out, operands[k], full.data() + k * rank)) return std::nullopt;

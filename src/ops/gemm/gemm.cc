@@ -54,14 +54,25 @@ struct GemmBase {
   }
 
   StatusOr<KernelFacts> choose_with(const kernels::Epilogue& epilogue, const ChooseCtx& ctx) const {
-    const Operand &a = ctx.inputs[0], &b = ctx.inputs[1];
-    const bool has_c = ctx.inputs.size() > 2 && ctx.inputs[2].present;
-    if (!a.known || !b.known || (has_c && !ctx.inputs[2].known)) {
+    if (!sizes_known(ctx)) {
       KernelFacts facts;
       facts.kernel = "gemm";
       facts.reason = "shapes are known at run only";
       return facts;
     }
+    return choose_gemm(problem_of(epilogue, ctx), "gemm", ctx.cache);
+  }
+  Refit refit_with(const kernels::Epilogue& epilogue, const ChooseCtx& ctx, const Runnable& earlier) const {
+    return sizes_known(ctx) ? refit_gemm(problem_of(epilogue, ctx), earlier) : Refit();
+  }
+
+ private:
+  static bool has_c(const ChooseCtx& ctx) { return ctx.inputs.size() > 2 && ctx.inputs[2].present; }
+  static bool sizes_known(const ChooseCtx& ctx) {
+    return ctx.inputs[0].known && ctx.inputs[1].known && (!has_c(ctx) || ctx.inputs[2].known);
+  }
+  GemmProblem problem_of(const kernels::Epilogue& epilogue, const ChooseCtx& ctx) const {
+    const Operand &a = ctx.inputs[0], &b = ctx.inputs[1];
     GemmProblem p;
     p.isa = ctx.isa;
     p.dtype = a.dtype;
@@ -75,7 +86,7 @@ struct GemmBase {
     p.b_packed = b.packed != nullptr;
     p.alpha = alpha;
     p.epilogue = epilogue;
-    if (has_c && beta != 0) {
+    if (has_c(ctx) && beta != 0) {
       const std::span<const int64_t> z = ctx.inputs[2].dims;
       const int64_t cols = z.empty() ? 1 : z.back(), rows = z.size() < 2 ? 1 : z[0];
       p.addend = 2;
@@ -84,7 +95,7 @@ struct GemmBase {
       p.z_col = cols == 1 ? 0 : 1;
       p.z_elements = rows * cols;
     }
-    return choose_gemm(p, "gemm", ctx.cache);
+    return p;
   }
 };
 
@@ -95,6 +106,7 @@ struct Gemm : GemmBase {
   static constexpr Traits traits{.min_inputs = 2, .max_inputs = 3, .in = {kGemmTypes, kGemmTypes, kGemmTypes}};
 
   StatusOr<KernelFacts> choose(const ChooseCtx& c) const { return choose_with({}, c); }
+  Refit refit(const ChooseCtx& c, const Runnable& earlier) const { return refit_with({}, c, earlier); }
 };
 DEFINE_OP(Gemm)
 
@@ -114,6 +126,10 @@ struct FusedGemm : GemmBase {
   StatusOr<KernelFacts> choose(const ChooseCtx& c) const {
     ASSIGN_OR_RETURN(const kernels::Epilogue e, epilogue_of(activation, activation_params));
     return choose_with(e, c);
+  }
+  Refit refit(const ChooseCtx& c, const Runnable& earlier) const {
+    const auto e = epilogue_of(activation, activation_params);
+    return e.ok() ? refit_with(*e, c, earlier) : Refit();
   }
 };
 DEFINE_OP(FusedGemm)

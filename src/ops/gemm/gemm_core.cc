@@ -78,12 +78,15 @@ class SgemmInstance final : public Runnable {
   }
   size_t shared() const { return shared_; }
   size_t worker() const { return worker_; }
+  // How B is read.
+  std::string_view way() const {
+    return p_.b_packed              ? "B packed at load"
+           : packs_from_ == 0       ? "B packed at each run"
+           : packs_from_ == panels_ ? "B read in place: few rows"
+                                    : "B read in place but for its last columns: few rows";
+  }
   std::string reason() const {
-    std::string s = p_.b_packed              ? "B packed at load"
-                    : packs_from_ == 0       ? "B packed at each run"
-                    : packs_from_ == panels_ ? "B read in place: few rows"
-                                             : "B read in place but for its last columns: few rows";
-    absl::StrAppend(&s, "; ", batches_ * row_blocks_ * panel_blocks_, " shares");
+    std::string s(way());
     if (p_.dtype != DType::kFloat) absl::StrAppend(&s, "; ", name(p_.dtype), " through f32");
     return s;
   }
@@ -301,6 +304,15 @@ std::vector<PackSpec> gemm_pack_spec(Isa isa, int input, DType dtype, int64_t ma
     return absl::OkStatus();
   };
   return {std::move(spec)};
+}
+
+Refit refit_gemm(const GemmProblem& p, const Runnable& earlier) {
+  const auto* before = instance_cast<SgemmInstance>(earlier);
+  if (!before) return {};
+  auto now = SgemmInstance::make(p);
+  if (!now.ok() || (*now)->way() != before->way()) return {};
+  const size_t shared = (*now)->shared(), worker = (*now)->worker();
+  return {true, *std::move(now), shared, worker};
 }
 
 StatusOr<KernelFacts> choose_gemm(const GemmProblem& problem, const std::string& prefix, InstanceCache* cache) {

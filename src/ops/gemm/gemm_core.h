@@ -35,5 +35,7 @@ std::vector<PackSpec> gemm_pack_spec(Isa isa, int input, DType dtype, int64_t ma
                                      int64_t row, int64_t col);
 // Chooses by type and tier; `prefix` is "gemm" or "matmul".
 StatusOr<KernelFacts> choose_gemm(const GemmProblem& p, const std::string& prefix, InstanceCache* cache);
+// For what choose_gemm() chose.
+Refit refit_gemm(const GemmProblem& p, const Runnable& earlier);
 
 }  // namespace forethought

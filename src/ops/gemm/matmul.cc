@@ -60,14 +60,13 @@ Dims batch_steps(std::span<const int64_t> batch, std::span<const int64_t> own) {
   return steps;
 }
 
-StatusOr<KernelFacts> choose_matmul(const ChooseCtx& ctx, int bias, const kernels::Epilogue& epilogue) {
+bool sizes_known(const ChooseCtx& ctx) {
+  return ctx.inputs[0].known && ctx.inputs[1].known && ctx.outputs[0].known;
+}
+
+// Of known sizes.
+StatusOr<GemmProblem> problem_of(const ChooseCtx& ctx, int bias, const kernels::Epilogue& epilogue) {
   const Operand &a = ctx.inputs[0], &b = ctx.inputs[1], &y = ctx.outputs[0];
-  if (!a.known || !b.known || !y.known) {
-    KernelFacts facts;
-    facts.kernel = "matmul";
-    facts.reason = "shapes are known at run only";
-    return facts;
-  }
   GemmProblem p;
   p.isa = ctx.isa;
   p.dtype = a.dtype;
@@ -101,7 +100,24 @@ StatusOr<KernelFacts> choose_matmul(const ChooseCtx& ctx, int bias, const kernel
     if (p.z_elements != 1 && p.z_elements != p.n) return invalid("the bias must have one element a column of B");
     p.z_col = p.z_elements == 1 ? 0 : 1;
   }
+  return p;
+}
+
+StatusOr<KernelFacts> choose_matmul(const ChooseCtx& ctx, int bias, const kernels::Epilogue& epilogue) {
+  if (!sizes_known(ctx)) {
+    KernelFacts facts;
+    facts.kernel = "matmul";
+    facts.reason = "shapes are known at run only";
+    return facts;
+  }
+  ASSIGN_OR_RETURN(const GemmProblem p, problem_of(ctx, bias, epilogue));
   return choose_gemm(p, "matmul", ctx.cache);
+}
+
+Refit refit_matmul(const ChooseCtx& ctx, int bias, const kernels::Epilogue& epilogue, const Runnable& earlier) {
+  if (!sizes_known(ctx)) return {};
+  const StatusOr<GemmProblem> p = problem_of(ctx, bias, epilogue);
+  return p.ok() ? refit_gemm(*p, earlier) : Refit();
 }
 
 }  // namespace
@@ -114,6 +130,7 @@ struct MatMul {
   Status infer(InferCtx& c) const { return infer_matmul(c); }
   StatusOr<std::vector<PackSpec>> prepare(const PrepareCtx& c) const { return prepare_matmul(c); }
   StatusOr<KernelFacts> choose(const ChooseCtx& c) const { return choose_matmul(c, -1, {}); }
+  Refit refit(const ChooseCtx& c, const Runnable& earlier) const { return refit_matmul(c, -1, {}, earlier); }
 };
 DEFINE_OP(MatMul)
 
@@ -143,8 +160,15 @@ struct FusedMatMul {
   StatusOr<std::vector<PackSpec>> prepare(const PrepareCtx& c) const { return prepare_matmul(c); }
   StatusOr<KernelFacts> choose(const ChooseCtx& c) const {
     ASSIGN_OR_RETURN(const kernels::Epilogue e, epilogue_of(activation, activation_params));
-    return choose_matmul(c, c.inputs.size() > 2 && c.inputs[2].present ? 2 : -1, e);
+    return choose_matmul(c, bias(c), e);
   }
+  Refit refit(const ChooseCtx& c, const Runnable& earlier) const {
+    const auto e = epilogue_of(activation, activation_params);
+    return e.ok() ? refit_matmul(c, bias(c), *e, earlier) : Refit();
+  }
+
+ private:
+  static int bias(const ChooseCtx& c) { return c.inputs.size() > 2 && c.inputs[2].present ? 2 : -1; }
 };
 DEFINE_OP(FusedMatMul)
 

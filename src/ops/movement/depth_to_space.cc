@@ -40,6 +40,9 @@ struct DepthToSpace {
          mode == "DCR" ? kernels::transpose_copy(e, dcr, dcr_order) : kernels::transpose_copy(e, crd, crd_order)}};
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
+    return movement::refit_moves(*this, ctx, earlier);
+  }
   Status run(RunCtx& ctx) const { return movement::move_now(*this, ctx); }
 };
 DEFINE_OP(DepthToSpace)

@@ -15,6 +15,9 @@ struct Expand {
     return movement::Moves{{0, 0, 0, 0, e, kernels::expand_copy(e, v.in[0].dims, v.out[0].dims)}};
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
+    return movement::refit_moves(*this, ctx, earlier);
+  }
   Status run(RunCtx& ctx) const { return movement::move_now(*this, ctx); }
 };
 DEFINE_OP(Expand)

@@ -26,6 +26,9 @@ struct Identity {
                                       to_string(movement::kMoved)));
     return movement::choose_moves(*this, ctx);
   }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
+    return movement::refit_moves(*this, ctx, earlier);
+  }
   StatusOr<movement::Moves> moves(const movement::View& v) const { return movement::Moves{movement::whole(v, 0, 0)}; }
   Status run(RunCtx& ctx) const {
     if (ctx.in(0).dtype != DType::kUndefined) return movement::move_now(*this, ctx);

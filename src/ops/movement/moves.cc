@@ -5,6 +5,32 @@
 namespace forethought::movement {
 namespace {
 
+// What of some moves goes into the facts of their step.
+struct Described {
+  absl::InlinedVector<Alias, 1> aliases;
+  std::string_view form;  // of the longest move; empty: nothing moves
+  bool operator==(const Described& o) const {
+    return form == o.form && std::ranges::equal(aliases, o.aliases, [](const Alias& x, const Alias& y) {
+             return x.out == y.out && x.in == y.in && x.byte_offset == y.byte_offset;
+           });
+  }
+};
+
+Described describe(std::span<const Move> moves) {
+  Described d;
+  const Move* longest = nullptr;
+  for (const Move& m : moves) {
+    if (m.copy.units() == 0) continue;
+    if (!longest || m.copy.units() * m.copy.grain() > longest->copy.units() * longest->copy.grain()) longest = &m;
+    const bool alone = std::count_if(moves.begin(), moves.end(),
+                                     [&](const Move& o) { return o.out == m.out && o.copy.units() > 0; }) == 1;
+    if (alone && m.copy.contiguous() && m.out_at == 0 && m.element != kernels::Element::string)
+      d.aliases.push_back({m.out, m.in, m.in_at * kernels::element_pitch(m.element)});
+  }
+  if (longest) d.form = longest->copy.contiguous() ? "whole" : longest->copy.form();
+  return d;
+}
+
 class MovesInstance final : public Runnable {
  public:
   explicit MovesInstance(Moves moves)
@@ -13,6 +39,7 @@ class MovesInstance final : public Runnable {
     run_moves(ctx, moves_);
     return absl::OkStatus();
   }
+  std::span<const Move> moves() const { return moves_; }
 
  private:
   absl::InlinedVector<Move, 1> moves_;  // plans are kept, and most of them have one
@@ -71,19 +98,20 @@ Move whole(const View& view, int in, int out) {
 KernelFacts facts_of(const OpName& name, const View& view, Moves moves) {
   KernelFacts facts;
   for (char c : name.type) facts.kernel.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c);
-  const Move* longest = nullptr;
-  for (const Move& m : moves) {
-    if (m.copy.units() == 0) continue;
-    if (!longest || m.copy.units() * m.copy.grain() > longest->copy.units() * longest->copy.grain()) longest = &m;
-    const bool alone = std::count_if(moves.begin(), moves.end(),
-                                     [&](const Move& o) { return o.out == m.out && o.copy.units() > 0; }) == 1;
-    if (alone && m.copy.contiguous() && m.out_at == 0 && m.element != kernels::Element::string)
-      facts.aliases.push_back({m.out, m.in, m.in_at * kernels::element_pitch(m.element)});
-  }
-  if (longest) absl::StrAppend(&facts.kernel, ".", longest->copy.contiguous() ? "whole" : longest->copy.form());
+  Described d = describe(moves);
+  facts.aliases = std::move(d.aliases);
+  if (!d.form.empty()) facts.kernel.append(".").append(d.form);
   if (!view.in.empty() && view.in[0].present) absl::StrAppend(&facts.kernel, ".", forethought::name(view.in[0].dtype));
   facts.instance = std::make_shared<MovesInstance>(std::move(moves));
   return facts;
+}
+
+bool is_of_moves(const Runnable& earlier) { return instance_cast<MovesInstance>(earlier) != nullptr; }
+
+Refit refit_moves(const Runnable& earlier, Moves moves) {
+  const auto* instance = instance_cast<MovesInstance>(earlier);
+  if (!instance || describe(instance->moves()) != describe(moves)) return {};
+  return Refit::with(std::make_shared<MovesInstance>(std::move(moves)));
 }
 
 Status size_outputs(RunCtx& ctx, uint32_t mask, FunctionRef<Status(InferCtx&)> infer) {

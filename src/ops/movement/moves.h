@@ -56,6 +56,9 @@ Move whole(const View& view, int in, int out);
 // Fills in kernel name, instance and views (an output that is one contiguous run of one input). Strings are objects and
 // have no views.
 KernelFacts facts_of(const OpName& name, const View& view, Moves moves);
+// Whether facts_of() made it; then refit_moves() is for other dims.
+bool is_of_moves(const Runnable& earlier);
+Refit refit_moves(const Runnable& earlier, Moves moves);
 
 // Infers the output shapes from the contents of the inputs and takes memory for the outputs in `mask`.
 Status size_outputs(RunCtx& ctx, uint32_t mask, FunctionRef<Status(InferCtx&)> infer);
@@ -90,7 +93,7 @@ std::optional<KernelFacts> sized_at_run(const S& op, const ChooseCtx& ctx) {
   return facts;
 }
 
-// choose() and run() of an operator S with `StatusOr<Moves> moves(const View&) const` and `kContents`, the inputs (a
+// choose(), refit() and run() of an operator S with `StatusOr<Moves> moves(const View&) const` and `kContents`, the inputs (a
 // bit each) whose contents moves() reads.
 template <typename S>
 StatusOr<KernelFacts> choose_moves(const S& op, const ChooseCtx& ctx) {
@@ -104,6 +107,12 @@ StatusOr<KernelFacts> choose_moves(const S& op, const ChooseCtx& ctx) {
   }
   ASSIGN_OR_RETURN(Moves moves, op.moves(view));
   return facts_of(S::name, view, std::move(moves));
+}
+template <typename S>
+Refit refit_moves(const S& op, const ChooseCtx& ctx, const Runnable& earlier) {
+  if (!is_of_moves(earlier)) return {};
+  StatusOr<Moves> moves = op.moves(view_of(ctx));
+  return moves.ok() ? refit_moves(earlier, *std::move(moves)) : Refit();
 }
 template <typename S>
 Status move_now(const S& op, RunCtx& ctx) {

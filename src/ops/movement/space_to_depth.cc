@@ -38,6 +38,9 @@ struct SpaceToDepth {
     return movement::Moves{{0, 0, 0, 0, e, kernels::transpose_copy(e, dims, mode == "DCR" ? dcr : crd)}};
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
+    return movement::refit_moves(*this, ctx, earlier);
+  }
   Status run(RunCtx& ctx) const { return movement::move_now(*this, ctx); }
 };
 DEFINE_OP(SpaceToDepth)

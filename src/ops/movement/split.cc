@@ -22,6 +22,9 @@ struct Split {
             absl::StrCat("Split into ", ctx.outputs.size(), " pieces whose sizes only the run tells; 32 are possible"));
     return movement::choose_moves(*this, ctx);
   }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
+    return movement::refit_moves(*this, ctx, earlier);
+  }
   Status run(RunCtx& ctx) const { return movement::move_now(*this, ctx); }
 
  private:

@@ -19,6 +19,9 @@ struct Tile {
     return movement::Moves{{0, 0, 0, 0, e, kernels::tile_copy(e, v.in[0].dims, repeats)}};
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
+    return movement::refit_moves(*this, ctx, earlier);
+  }
   Status run(RunCtx& ctx) const { return movement::move_now(*this, ctx); }
 };
 DEFINE_OP(Tile)

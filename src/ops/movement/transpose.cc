@@ -16,6 +16,9 @@ struct Transpose {
   Status infer(InferCtx& c) const;
   StatusOr<movement::Moves> moves(const movement::View& v) const;
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
+    return movement::refit_moves(*this, ctx, earlier);
+  }
   Status run(RunCtx& ctx) const { return movement::move_now(*this, ctx); }
 
  private:

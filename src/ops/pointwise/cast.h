@@ -41,6 +41,7 @@ struct Cast {
     if (ctx.inputs[0].dtype == to && ctx.inputs[0].layout == ctx.outputs[0].layout) facts.aliases.push_back({0, 0, 0});
     return facts;
   }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const { return refit_pointwise(ctx, earlier); }
   // Strings.
   Status run(RunCtx& c) const {
     const Arg& in = c.in(0);

@@ -56,6 +56,7 @@ struct Clip {
       return p.apply(kernels::PointwiseOp::Clip, {v[0], v[1], v[2]});
     });
   }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const { return refit_pointwise(ctx, earlier); }
 };
 DEFINE_OP(Clip)
 

@@ -54,6 +54,7 @@ struct BitwiseNot {
     return choose_pointwise(ctx, name, traits, {},
                             [](kernels::Program& p, std::span<const int> v) { return p.bit_not(v[0]); });
   }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const { return refit_pointwise(ctx, earlier); }
 };
 DEFINE_OP(BitwiseNot)
 

@@ -31,27 +31,47 @@ Dims memory_dims(Layout layout, std::span<const int64_t> dims) {
 }
 
 StatusOr<Broadcast> map_operands(const Extent& out, std::span<const Extent> operands) {
-  absl::InlinedVector<Dims, 4> dims;
-  const Dims target = memory_dims(out.layout, out.dims);
-  for (const Extent& e : operands) {
-    if (e.packed || (e.layout.is_plain() && !out.layout.is_plain() && product(e.dims) != 1)) {
-      // One element for each channel.
-      Dims channels(target.size(), 1);
-      channels.back() = target.back();
-      if (out.layout.is_blocked()) channels[1] = target[1];
-      dims.push_back(std::move(channels));
-    } else if (e.layout == out.layout) {
-      dims.push_back(memory_dims(e.layout, e.dims));
-    } else {
-      dims.push_back({});
+  absl::InlinedVector<std::span<const int64_t>, 4> shapes;
+  std::optional<Broadcast> shape;
+  if (out.layout.is_plain()) {
+    for (const Extent& e : operands)
+      shapes.push_back(e.layout.is_plain() ? e.dims : std::span<const int64_t>());
+    shape = Broadcast::from_shapes(out.dims, shapes);
+  } else {
+    absl::InlinedVector<Dims, 4> dims;
+    const Dims target = memory_dims(out.layout, out.dims);
+    for (const Extent& e : operands) {
+      if (e.packed || (e.layout.is_plain() && product(e.dims) != 1)) {
+        // One element for each channel.
+        Dims channels(target.size(), 1);
+        channels.back() = target.back();
+        if (out.layout.is_blocked()) channels[1] = target[1];
+        dims.push_back(std::move(channels));
+      } else if (e.layout == out.layout) {
+        dims.push_back(memory_dims(e.layout, e.dims));
+      } else {
+        dims.push_back({});
+      }
     }
+    shapes.assign(dims.begin(), dims.end());
+    shape = Broadcast::from_shapes(target, shapes);
   }
-  absl::InlinedVector<std::span<const int64_t>, 4> shapes(dims.begin(), dims.end());
-  auto shape = Broadcast::from_shapes(target, shapes);
   if (shape) return *std::move(shape);
   std::string text = absl::StrCat("operands do not broadcast to ", to_string(out.dims), ":");
   for (const Extent& e : operands) absl::StrAppend(&text, " ", to_string(e.dims));
   return invalid(text);
+}
+
+// How the sources of a program lie to its output; nothing where sizes are known at run only.
+std::optional<StatusOr<Broadcast>> shape_for(std::span<const Source> sources, const ChooseCtx& ctx) {
+  if (!ctx.outputs[0].known) return std::nullopt;
+  absl::InlinedVector<Extent, 4> operands;
+  for (const Source& s : sources) {
+    const Operand* o = s.input >= 0 ? &ctx.inputs[s.input] : nullptr;
+    if (o && !o->known) return std::nullopt;
+    operands.push_back(o ? Extent{o->dims, o->layout, o->packed != nullptr} : Extent{});
+  }
+  return map_operands({ctx.outputs[0].dims, ctx.outputs[0].layout}, operands);
 }
 
 // A program over sources of any shape, which every node with such operands shares. Runs where sizes are known only
@@ -70,6 +90,8 @@ class PointwiseProgram final : public Runnable {
     run_over(c, shape);
     return absl::OkStatus();
   }
+
+  std::span<const Source> sources() const { return sources_; }
 
   void run_over(const RunCtx& c, const Broadcast& shape) const {
     absl::InlinedVector<const void*, 4> data(sources_.size());
@@ -96,17 +118,29 @@ class PointwiseProgram final : public Runnable {
 // A program for operands of known shapes.
 class PointwiseInstance final : public Runnable {
  public:
-  PointwiseInstance(std::shared_ptr<const Runnable> program, Broadcast shape)
-      : keep_(std::move(program)), program_(static_cast<const PointwiseProgram&>(*keep_)), shape_(std::move(shape)) {}
+  PointwiseInstance(std::shared_ptr<const PointwiseProgram> program, uint32_t may_overwrite, uint32_t overwrites,
+                    Broadcast shape)
+      : program_(std::move(program)),
+        may_overwrite_(may_overwrite),
+        overwrites_(overwrites),
+        shape_(std::move(shape)) {}
 
   Status run(RunCtx& c) const override {
-    program_.run_over(c, shape_);
+    program_->run_over(c, shape_);
     return absl::OkStatus();
   }
 
+  // Null where other inputs may be overwritten now, or something else is new.
+  std::shared_ptr<const Runnable> refit(const ChooseCtx& ctx) const {
+    if (overwritable(may_overwrite_, ctx) != overwrites_) return nullptr;
+    std::optional<StatusOr<Broadcast>> shape = shape_for(program_->sources(), ctx);
+    if (!shape || !shape->ok()) return nullptr;
+    return std::make_shared<PointwiseInstance>(program_, may_overwrite_, overwrites_, *std::move(*shape));
+  }
+
  private:
-  std::shared_ptr<const Runnable> keep_;
-  const PointwiseProgram& program_;
+  std::shared_ptr<const PointwiseProgram> program_;
+  uint32_t may_overwrite_, overwrites_;  // a bit an input: by the operator, and by it and the shapes
   Broadcast shape_;
 };
 
@@ -139,17 +173,18 @@ StatusOr<KernelFacts> choose_pointwise(const ChooseCtx& ctx, const OpName& name,
   };
   ASSIGN_OR_RETURN(facts.instance,
                    cached_instance(ctx.cache, key_of(ctx, name, params), sizeof(PointwiseProgram), make));
-  absl::InlinedVector<Extent, 4> operands;
-  bool known = ctx.outputs[0].known;
-  for (const Source& s : sources) {
-    const Operand* o = s.input >= 0 ? &ctx.inputs[s.input] : nullptr;
-    known = known && (!o || o->known);
-    operands.push_back(o ? Extent{o->dims, o->layout, o->packed != nullptr} : Extent{});
-  }
-  if (!known) return facts;
-  ASSIGN_OR_RETURN(Broadcast shape, map_operands({ctx.outputs[0].dims, ctx.outputs[0].layout}, operands));
-  facts.instance = std::make_shared<PointwiseInstance>(std::move(facts.instance), std::move(shape));
+  std::optional<StatusOr<Broadcast>> shape = shape_for(sources, ctx);
+  if (!shape) return facts;
+  RETURN_IF_ERROR(shape->status());
+  facts.instance = std::make_shared<PointwiseInstance>(
+      std::static_pointer_cast<const PointwiseProgram>(std::move(facts.instance)), traits.may_overwrite,
+      overwritable(traits.may_overwrite, ctx), *std::move(*shape));
   return facts;
+}
+
+Refit refit_pointwise(const ChooseCtx& ctx, const Runnable& earlier) {
+  const auto* instance = instance_cast<PointwiseInstance>(earlier);
+  return instance ? Refit::with(instance->refit(ctx)) : Refit();
 }
 
 StatusOr<KernelFacts> choose_pointwise(const ChooseCtx& ctx, const OpName& name, const Traits& traits,

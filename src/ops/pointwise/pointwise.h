@@ -33,6 +33,9 @@ StatusOr<KernelFacts> choose_pointwise(const ChooseCtx& ctx, const OpName& name,
 StatusOr<KernelFacts> choose_pointwise(const ChooseCtx& ctx, const OpName& name, const Traits& traits,
                                        std::initializer_list<double> params, BuildProgram build);
 
+// For what choose_pointwise() chose.
+Refit refit_pointwise(const ChooseCtx& ctx, const Runnable& earlier);
+
 // Elements of output that one block of a pointwise operator computes.
 constexpr int64_t kPointwiseGrain = 32768;
 
@@ -42,6 +45,7 @@ constexpr int64_t kPointwiseGrain = 32768;
 bool accepts_broadcast(LayoutQuery& q);
 StatusOr<std::vector<PackSpec>> pack_channels(const PrepareCtx& ctx);
 struct BroadcastLayouts {
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const { return refit_pointwise(ctx, earlier); }
   bool accepts(LayoutQuery& q) const { return accepts_broadcast(q); }
   StatusOr<std::vector<PackSpec>> prepare(const PrepareCtx& ctx) const { return pack_channels(ctx); }
 };
@@ -76,6 +80,7 @@ struct Unary {
         ctx, S::name, S::traits, {p.alpha, p.beta},
         [&](kernels::Program& program, std::span<const int> v) { return program.apply(kOp, {v[0]}, p); });
   }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const { return refit_pointwise(ctx, earlier); }
 };
 
 }  // namespace forethought

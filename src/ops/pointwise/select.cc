@@ -105,6 +105,7 @@ struct Not {
     return choose_pointwise(ctx, name, traits, {},
                             [](kernels::Program& p, std::span<const int> v) { return p.logical_not(v[0]); });
   }
+  Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const { return refit_pointwise(ctx, earlier); }
 };
 DEFINE_OP(Not)
 
