@@ -306,6 +306,7 @@ class Compiler {
     step->scratch_shared = round_up(fitted.scratch_shared, kAlignment);
     step->scratch_per_worker = round_up(fitted.scratch_per_worker, kAlignment);
     step->escapes = before.escapes;
+    ++program_->steps_kept;
     return true;
   }
 

@@ -39,6 +39,7 @@ struct CompiledProgram : Program {
   bool inside = false;                         // values lie where CompileOptions::inside has them
   bool resizable = false;                      // all sizes are numbers that formulas gave
   bool by_order = false;                       // values lie as CompileOptions::order says
+  int64_t steps_kept = 0;                      // whose choice is that of CompileOptions::like but for dims
   HostLanes host_lanes;                        // how many, and why
   WaitCounts waits;                            // between lanes
   std::vector<std::string> lane_device_names;  // by lane: "cpu", "gpu:1"; empty where the host has all

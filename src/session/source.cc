@@ -182,6 +182,8 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   counts_.inside += p->inside;
   counts_.by_formula += numbers.has_value();
   counts_.by_order += p->by_order;
+  counts_.steps += static_cast<int64_t>(p->steps.size());
+  counts_.steps_kept += p->steps_kept;
   return std::shared_ptr<const CompiledProgram>(std::move(p));
 }
 

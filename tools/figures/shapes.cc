@@ -133,6 +133,7 @@ int run(const std::string& model, const char* lengths_file, int threads) {
         {"evicted", s.plans.evicted},
         {"sized by formula", s.plans.by_formula},
         {"placed by order", s.plans.by_order}}},
+      {"steps", {{"planned", s.plans.steps}, {"kept but for dims", s.plans.steps_kept}}},
       {"formulas refused", s.formulas_refused},
       {"instances",
        {{"kept", s.instances.size},

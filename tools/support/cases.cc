@@ -178,6 +178,12 @@ StatusOr<std::vector<TestCase>> find_cases(const std::string& folder) {
   return cases;
 }
 
+Status run_sets(Session& session, const TestCase& test) {
+  for (const std::string& set : test.sets)
+    RETURN_IF_ERROR(with_context(run_set(session, set, test.tolerance, false), fs::path(set).filename().string()));
+  return absl::OkStatus();
+}
+
 Status run_case_files(const TestCase& test, const SessionOptions& options, int* sets_run, bool shadow) {
   if (test.sets.empty()) return invalid("the case has no data set");
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::load(test.model, options));

@@ -22,6 +22,9 @@ struct TestCase {
 // All cases at or below a folder, sorted by name; names are relative to it.
 StatusOr<std::vector<TestCase>> find_cases(const std::string& folder);
 
+// Runs all sets in a session that holds the case's model; ok if every one matches.
+Status run_sets(Session& session, const TestCase& test);
+
 // Loads and runs one; ok if every set matches. `sets_run` counts them. `shadow`: the runs are watched (exec/shadow.h),
 // with free memory filled in two ways, and the outputs of both must have the same bits.
 Status run_case_files(const TestCase& test, const SessionOptions& options, int* sets_run = nullptr,

@@ -47,7 +47,7 @@ std::vector<int64_t> varied(const std::vector<int64_t>& sizes, int round, std::m
 
 }  // namespace
 
-Status check_open_dims(const TestCase& test, SessionOptions options, OpenDimsCount* count) {
+Status check_open_dims(const TestCase& test, SessionOptions options, bool run, OpenDimsCount* count) {
   constexpr int kRounds = 14;
   options.validate_plans = true;
   std::mt19937 random(1);
@@ -79,8 +79,15 @@ Status check_open_dims(const TestCase& test, SessionOptions options, OpenDimsCou
         return absl::InternalError(absl::StrCat("naive bytes are ", (*again)->plan.naive, " in a plan of a run and ",
                                                 (*plan)->plan.naive, " in one at load"));
     }
-    count->by_formula += (*session)->summary().plans.by_formula;
-    count->by_order += (*session)->summary().plans.by_order;
+    if (run && !test.sets.empty()) {
+      RETURN_IF_ERROR(with_context(run_sets(**session, test), "after other sizes"));
+      ++count->ran;
+    }
+    const CacheCounts plans = (*session)->summary().plans;
+    count->by_formula += plans.by_formula;
+    count->by_order += plans.by_order;
+    count->steps += plans.steps;
+    count->steps_kept += plans.steps_kept;
   }
   return absl::OkStatus();
 }
