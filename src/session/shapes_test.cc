@@ -68,7 +68,6 @@ TEST(Shapes, Check23_ManyLengthsKeepOneLargestSlab) {
   EXPECT_TRUE(recorder.ours().none()) << recorder.first_of_ours();
 }
 
-// Sets of dims whose exclusive or, sum and product are the same.
 // The order of the second plan serves the later ones, each at its lower bound; one that it does not serve gives the
 // next.
 TEST(Shapes, B7_OffsetsOfNewShapesComeFromOneOrder) {
@@ -97,6 +96,60 @@ TEST(Shapes, B7_OffsetsOfNewShapesComeFromOneOrder) {
       << "all but the first two, and 13: there the first order misses the bound";
 }
 
+// What reports say of the plan for these dims.
+std::string told(Session& session, const std::vector<Dims>& dims) {
+  const auto plan = session.plan_for(dims, Effort::replan);
+  if (!plan.ok()) return std::string(plan.status().message());
+  std::string s;
+  for (size_t i = 0; i < (*plan)->steps.size(); ++i) {
+    const ProgramStep& step = (*plan)->steps[i];
+    const KernelFacts& f = *(*(*plan)->facts)[i];
+    absl::StrAppend(&s, std::string(step.name), ": ", f.kernel, ", ", f.reason, ", ", f.aliases.size(), " views, ",
+                    f.overwrites.size(), " overwrites, scratch ", step.scratch_shared, "\n");
+  }
+  for (const ProgramValue& v : (*plan)->values)
+    absl::StrAppend(&s, std::string(v.name), " ", to_string(v.dims), " ", v.bytes, " ", v.known, "\n");
+  return s;
+}
+
+// Steps keep what kernels chose for the sizes before, but not where other dims change more than the instance: a product
+// of few rows reads B in place, what broadcasts cannot be overwritten, a slice of all rows is a view, and a value of
+// unknown size ends all that is known by formula.
+TEST(Shapes, B7_StepsKeepTheirChoiceWhereOnlyDimsAreNew) {
+  const std::vector<std::string> graphs = {
+      "graph(%x: f32[N,8], %z: f32[M,8]) {\n"
+      "  %a = Add(%x, %z)\n  %t = Transpose(%a)\n  %s = MatMul(%a, %t)\n  %p = Softmax(%s)\n  %m = MatMul(%p, %a)\n"
+      "  %r = ReduceMean(%m, [1])\n  %c = Sub(%m, %r)\n  %h = Slice(%c, [0,0], [24,8])\n  %k = Cast<to=11>(%h)\n"
+      "  %y = Clip(%c, 0.1)\n  return %k, %y\n}",
+      "graph(%x: f32[N,8], %z: f32[M,8]) {\n"
+      "  %a = Mul(%x, %z)\n  %i = NonZero(%a)\n  %f = Cast<to=1>(%i)\n  %y = Abs(%f)\n  %k = Neg(%a)\n  return %k, %y\n}"};
+  for (const std::string& text : graphs)
+    for (const bool validate : {false, true}) {
+      SessionOptions options;
+      options.validate_plans = validate;
+      options.optimization_level = OptimizationLevel::disabled;
+      const auto session = session_of(text, options);
+      ASSERT_TRUE(session);
+      for (const auto& [n, m] : std::vector<std::pair<int64_t, int64_t>>{
+               {3, 3}, {5, 5}, {5, 1}, {1, 5}, {40, 40}, {24, 24}, {300, 1}, {7, 7}, {8, 8}, {1, 1}, {64, 64}}) {
+        const auto same = session_of(text, options);
+        ASSERT_TRUE(same);
+        const std::vector<Value> inputs{random_floats({n, 8}, static_cast<uint64_t>(n)), random_floats({m, 8}, 7)};
+        std::vector<Value> a(2), b(2);
+        const Status ran = session->run_ordered(inputs, a);
+        ASSERT_TRUE(ran.ok()) << n << " " << m << ": " << ran;
+        ASSERT_TRUE(same->run_ordered(inputs, b).ok()) << n << " " << m;
+        EXPECT_EQ(bytes_of(a), bytes_of(b)) << n << " " << m;
+        const std::vector<Dims> dims{{n, 8}, {m, 8}};
+        EXPECT_EQ(told(*session, dims), told(*same, dims)) << n << " " << m;
+      }
+      const CacheCounts plans = session->summary().plans;
+      EXPECT_GT(plans.steps_kept, plans.steps / 3);
+      EXPECT_LT(plans.steps_kept, plans.steps);
+    }
+}
+
+// Sets of dims whose exclusive or, sum and product are the same.
 TEST(Shapes, Check24_ShapesThatCollideInWeakerKeysHavePlansOfTheirOwn) {
   const auto session = session_of(R"(graph(%x: f32[N,M], %z: f32[K]) {
     %a = ReduceSum(%x, [1])
