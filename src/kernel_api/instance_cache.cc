@@ -1,19 +1,12 @@
 #include "kernel_api/instance_cache.h"
 
-#include <time.h>
-
+#include "base/thread_clock.h"
 #include "kernel_api/run_ctx.h"
 
 namespace forethought {
 namespace {
 
 constexpr int64_t kEntryBytes = 160;  // list and index nodes, control block
-
-int64_t thread_ns() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
-}
 
 // An instance may be made of others: only the outermost maker's time counts.
 thread_local int making = 0;
@@ -22,10 +15,10 @@ class MakingTimer {
  public:
   MakingTimer() { ++making; }
   ~MakingTimer() { --making; }
-  int64_t ns() const { return making > 1 ? 0 : thread_ns() - start_; }
+  int64_t ns() const { return making > 1 ? 0 : thread_cpu_ns() - start_; }
 
  private:
-  int64_t start_ = thread_ns();
+  int64_t start_ = thread_cpu_ns();
 };
 
 }  // namespace

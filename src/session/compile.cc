@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 
 #include "absl/strings/str_cat.h"
 #include "base/checked.h"
@@ -10,14 +9,24 @@
 #include "device/lanes.h"
 #include "graph/operator.h"
 #include "plan/validator.h"
-#include "session/device_lanes.h"
+#include "session/compiling.h"
 #include "session/place.h"
 
 namespace forethought {
-namespace {
 
-constexpr int64_t kAlignment = 64;
-constexpr double kMostPeak = 1.2;  // of a plan for several lanes that nobody asked for, over that for one
+int32_t Compiling::place_of(Device device) const {
+  if (!has_devices() || device.is_host()) return -1;
+  const auto drivers = options.devices->drivers();
+  for (size_t d = 0; d < drivers.size(); ++d)
+    if (drivers[d]->device() == device) return static_cast<int32_t>(d);
+  return -1;
+}
+
+Device Compiling::device_at(int32_t place) const {
+  return place < 0 ? Device{} : options.devices->drivers()[static_cast<size_t>(place)]->device();
+}
+
+namespace {
 
 // Whether two facts say the same, what dims alone decide apart: instances and the size of scratch.
 bool alike(const KernelFacts& a, const KernelFacts& b) {
@@ -55,7 +64,8 @@ class Compiler {
         like_(options.like),
         program_(std::make_shared<CompiledProgram>()),
         problem_(options.spare ? *options.spare : own_problem_),
-        spare_is_likes_(like_ && options.spare && options.spare_is_likes) {
+        spare_is_likes_(like_ && options.spare && options.spare_is_likes),
+        w_{prepared_, g_, facts, options_, like_, *program_, problem_} {
     if (!spare_is_likes_) problem_.steps.clear();
     problem_.devices = 0;
     problem_.lanes = 1;
@@ -63,8 +73,8 @@ class Compiler {
 
   StatusOr<std::shared_ptr<CompiledProgram>> run() {
     const bool numbers = options_.formulas && std::ranges::all_of(options_.formulas->numbers, &Dim::is_known);
-    resizes_ = options_.resizes && numbers && !has_devices();
-    RETURN_IF_ERROR(resizes_ ? resize_values() : describe_values());
+    w_.resizes = options_.resizes && numbers && !w_.has_devices();
+    RETURN_IF_ERROR(w_.resizes ? resize_values(w_) : describe_values(w_));
     program().graph = options_.lists;
     reserve();
     for (const GraphLists::Step& step : options_.lists->steps) {
@@ -74,40 +84,19 @@ class Compiler {
     program_->facts = facts_.empty() && like_
                           ? like_->facts
                           : std::make_shared<const std::vector<std::shared_ptr<const KernelFacts>>>(std::move(facts_));
-    const bool same_steps = spare_is_likes_ && !told_anew_;
-    if (resizes_ && same_steps) {
-      resize_roles();
-    } else {
-      const std::vector<PlanValue> before = std::move(problem_.values);
-      set_roles();
-      if (!same_steps || !std::ranges::equal(before, problem_.values, same_but_for_bytes)) problem_.version = new_version();
-    }
+    tell_of_values();
     program_->resizable = numbers && std::ranges::all_of(program().values, [](const ProgramValue& v) {
-      return v.known || v.kind != ValueType::Kind::tensor;
-    });
-    RETURN_IF_ERROR(plan_lanes());
+                            return v.known || v.kind != ValueType::Kind::tensor;
+                          });
+    RETURN_IF_ERROR(plan_lanes(w_));
     if (options_.validate) RETURN_IF_ERROR(with_context(validate(problem_, program_->plan), "the plan is wrong"));
-    keep_values();
-    place(prepared_, step_device_, options_.workers, *program_);
+    place(prepared_, w_.step_device, options_.workers, *program_);
     program_->resolver = options_.resolver;
     return program_;
   }
 
  private:
   Program& program() { return *program_; }
-  bool has_devices() const { return options_.devices && !options_.devices->empty(); }
-
-  // Its place among the devices with memory of their own; -1: the host works with it.
-  int32_t device_index(Device device) const {
-    if (!has_devices() || device.is_host()) return -1;
-    const auto drivers = options_.devices->drivers();
-    for (size_t d = 0; d < drivers.size(); ++d)
-      if (drivers[d]->device() == device) return static_cast<int32_t>(d);
-    return -1;
-  }
-  Device device_at(int32_t index) const {
-    return index < 0 ? Device{} : options_.devices->drivers()[static_cast<size_t>(index)]->device();
-  }
 
   void reserve() {
     const size_t steps = prepared_.order.size();
@@ -115,134 +104,6 @@ class Compiler {
     problem_.steps.resize(steps);
     program_->scratch.reserve(steps);
     program_->shared = options_.share;
-  }
-
-  Status plan_memory() {
-    if (options_.inside && options_.effort != Effort::off) {
-      ASSIGN_OR_RETURN(std::optional<Plan> inside,
-                       plan_inside(problem_, *options_.inside_problem, options_.inside->plan));
-      program_->inside = inside.has_value();
-      if (inside) {
-        program_->plan = *std::move(inside);
-        return absl::OkStatus();
-      }
-    }
-    if (options_.order && options_.effort == Effort::replan) {
-      std::optional<Plan> ordered = options_.order->plan_for(problem_);
-      program_->by_order = ordered.has_value();
-      if (ordered) {
-        program_->plan = *std::move(ordered);
-        return absl::OkStatus();
-      }
-    }
-    ASSIGN_OR_RETURN(program_->plan, forethought::plan(problem_, options_.effort));
-    return absl::OkStatus();
-  }
-
-  // Types, numbers and byte sizes of every value.
-  Status describe_values() {
-    program().values.resize(g_.value_capacity());
-    int64_t* dims = room_for_dims();
-    for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
-      const PreparedValue& v = prepared_.values[i];
-      if (v.removed) continue;
-      ProgramValue& p = program().values[i];
-      const ValueFact& f = table_.values[i];
-      p.name = options_.lists->values[i];
-      p.kind = f.type.kind();
-      p.layout = v.layout;
-      p.device = device_index(v.device);
-      if (!f.type.is_tensor()) continue;
-      p.dtype = f.type.dtype();
-      const int64_t* const first = dims;
-      if (!append_numbers(f.shape, &dims)) continue;
-      p.dims = {first, dims};
-      const auto bytes = storage_bytes(p.dtype, p.layout, p.dims);
-      if (!bytes || !checked_add(*bytes, kAlignment)) return too_large(p);
-      p.known = true;
-      p.bytes = *bytes;
-    }
-    for (size_t i = 0; i < options_.bound.inputs.size(); ++i)
-      program().values[g_.inputs()[i].index].device = options_.bound.inputs[i];
-    for (size_t i = 0; i < options_.bound.outputs.size(); ++i)
-      program().values[g_.outputs()[i].index].device = options_.bound.outputs[i];
-    return absl::OkStatus();
-  }
-
-  // As describe_values(), from the values of `like`.
-  Status resize_values() {
-    auto& values = program().values = like_->values;
-    size_t count = 0;
-    for (const ProgramValue& p : values) count += p.dims.size();
-    const std::shared_ptr<int64_t[]> room(new int64_t[count]);
-    program().dims = room;
-    int64_t* at = room.get();
-    for (ProgramValue& p : values) {
-      const int64_t* const first = at;
-      at = std::ranges::copy(p.dims, at).out;
-      p.dims = {first, at};
-      p.root = -1;
-    }
-    const auto resized = [&](uint32_t v) {
-      ProgramValue& p = values[v];
-      const auto bytes = storage_bytes(p.dtype, p.layout, p.dims);
-      if (!bytes || !checked_add(*bytes, kAlignment)) return too_large(p);
-      p.bytes = *bytes;
-      return absl::OkStatus();
-    };
-    const auto dims_of = [&](uint32_t v) { return room.get() + (values[v].dims.data() - room.get()); };
-    for (const ValueId v : g_.inputs()) {
-      int64_t* dims = dims_of(v.index);
-      if (!values[v.index].known || !append_numbers(table_[v].shape, &dims)) continue;
-      RETURN_IF_ERROR(resized(v.index));
-    }
-    const auto& [places, numbers] = *options_.formulas;
-    for (size_t i = 0; i < places.size(); ++i) {
-      const auto& [v, axis, formula] = places[i];
-      dims_of(v)[axis] = numbers[formula].value();
-      if (i + 1 == places.size() || places[i + 1].value != v) RETURN_IF_ERROR(resized(v));
-    }
-    return options_.validate ? compare_with_facts() : absl::OkStatus();
-  }
-
-  Status compare_with_facts() const {
-    for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
-      const ProgramValue& p = program_->values[i];
-      const ValueFact& f = table_.values[i];
-      const auto dims = f.shape.numbers();
-      if (prepared_.values[i].removed || !f.type.is_tensor()) continue;
-      if (!dims || !std::ranges::equal(*dims, p.dims) || p.dtype != f.type.dtype() || p.kind != f.type.kind())
-        return internal(absl::StrCat("value '", std::string(p.name), "' has ", to_string(p.dims),
-                                     " by the program for other sizes, by the facts ", to_string(f.shape)));
-    }
-    return absl::OkStatus();
-  }
-
-  static Status too_large(const ProgramValue& p) {
-    return invalid(absl::StrCat("value '", std::string(p.name), "' of ", name(p.dtype), to_string(p.dims),
-                                " has no representable size"));
-  }
-
-  // Memory for the dims of all values; the program keeps it.
-  int64_t* room_for_dims() {
-    size_t most = 0;
-    for (const ValueFact& f : table_.values) most += f.shape.dims.size();
-    const std::shared_ptr<int64_t[]> room(new int64_t[most]);
-    program().dims = room;
-    return room.get();
-  }
-
-  // Writes the dims and moves on behind them, if all are numbers.
-  static bool append_numbers(const SymShape& shape, int64_t** to) {
-    if (!shape.has_rank) return false;
-    int64_t* at = *to;
-    for (const Dim& d : shape.dims) {
-      const std::optional<int64_t> number = d.known();
-      if (!number) return false;
-      *at++ = *number;
-    }
-    *to = at;
-    return true;
   }
 
   Operand operand(const PreparedNode& n, int32_t v, size_t slot, bool input) const {
@@ -288,7 +149,7 @@ class Compiler {
 
   // The choice for `like` with other dims, if the kernel knows that nothing else is new.
   StatusOr<bool> refit(const GraphLists::Step& n, const PreparedNode& prepared, size_t s, ProgramStep* step) {
-    if (!like_ || has_devices()) return false;
+    if (!like_ || w_.has_devices()) return false;
     const ProgramStep& before = like_->steps[s];
     if (!before.runnable || before.sized_at_run != 0 || !operands_are_likes(n)) return false;
     const ChooseCtx ctx{active_isa(), in_, out_, options_.cache};
@@ -297,14 +158,13 @@ class Compiler {
     if (options_.validate) {
       ASSIGN_OR_RETURN(const KernelFacts facts, prepared.kernel->choose(ctx));
       if (!alike(facts, *(*like_->facts)[s]) || !facts.instance != !fitted.instance ||
-          facts.scratch_shared != fitted.scratch_shared ||
-          facts.scratch_per_worker != fitted.scratch_per_worker)
+          facts.scratch_shared != fitted.scratch_shared || facts.scratch_per_worker != fitted.scratch_per_worker)
         return internal(absl::StrCat("the kernel ", facts.kernel, " keeps a choice that it would not make now"));
     }
     step->keep = std::move(fitted.instance);
     step->runnable = step->keep ? step->keep.get() : static_cast<const Runnable*>(prepared.kernel);
-    step->scratch_shared = round_up(fitted.scratch_shared, kAlignment);
-    step->scratch_per_worker = round_up(fitted.scratch_per_worker, kAlignment);
+    step->scratch_shared = round_up(fitted.scratch_shared, kValueAlignment);
+    step->scratch_per_worker = round_up(fitted.scratch_per_worker, kValueAlignment);
     step->escapes = before.escapes;
     ++program_->steps_kept;
     return true;
@@ -331,8 +191,8 @@ class Compiler {
     if (dynamic) return at_run();
     step->runnable = facts->instance ? facts->instance.get() : static_cast<const Runnable*>(prepared.kernel);
     step->keep = std::move(facts->instance);
-    step->scratch_shared = round_up(facts->scratch_shared, kAlignment);
-    step->scratch_per_worker = round_up(facts->scratch_per_worker, kAlignment);
+    step->scratch_shared = round_up(facts->scratch_shared, kValueAlignment);
+    step->scratch_per_worker = round_up(facts->scratch_per_worker, kValueAlignment);
     step->sized_at_run = facts->sized_at_run;
     step->escapes = facts->escapes;
     return facts;
@@ -347,8 +207,8 @@ class Compiler {
     step.inputs = n.inputs;
     step.outputs = n.outputs;
     step.packed = prepared.packed_bytes;
-    step_device_.push_back(n.outputs.empty() || n.outputs[0] < 0 ? -1
-                                                                 : device_index(prepared_.values[n.outputs[0]].device));
+    w_.step_device.push_back(
+        n.outputs.empty() || n.outputs[0] < 0 ? -1 : w_.place_of(prepared_.values[n.outputs[0]].device));
     const bool dynamic = list_operands(n, prepared);
     bool fits = false;
     if (!dynamic) {
@@ -357,16 +217,15 @@ class Compiler {
     std::shared_ptr<const KernelFacts> facts;  // null: those of `like`
     if (!fits) {
       ASSIGN_OR_RETURN(KernelFacts chosen, choose(n, prepared, dynamic, &step));
-      if (has_devices() && is_copy(n.node)) as_device_copy(&step, &chosen);
-      if (!like_ || !alike(chosen, *(*like_->facts)[s]))
-        facts = std::make_shared<const KernelFacts>(std::move(chosen));
+      if (w_.has_devices() && is_copy(n.node)) as_device_copy(&step, &chosen);
+      if (!like_ || !alike(chosen, *(*like_->facts)[s])) facts = std::make_shared<const KernelFacts>(std::move(chosen));
     }
-    if (step_device_.back() >= 0 && (!step.runnable || step.sized_at_run != 0))
+    if (w_.step_device.back() >= 0 && (!step.runnable || step.sized_at_run != 0))
       return unsupported(
           "it runs on a device, but the sizes of its inputs or outputs are known only at run; let the host run it");
     if (n.has_bodies) RETURN_IF_ERROR(add_bodies(n.node, &step));
     describe(n, step, s, facts.get());
-    costs_.push_back(cost(n, step, !problem_.steps[s].aliases.empty()));
+    w_.costs.push_back(cost(n, step, !problem_.steps[s].aliases.empty()));
     keep_facts(s, std::move(facts));
     return absl::OkStatus();
   }
@@ -394,12 +253,12 @@ class Compiler {
   void as_device_copy(ProgramStep* step, KernelFacts* facts) {
     const ProgramValue &in = program().values[step->inputs[0]], &out = program().values[step->outputs[0]];
     if (in.device < 0 && out.device < 0) return;
-    step_device_.back() = out.device >= 0 ? out.device : in.device;
-    step->keep = std::make_shared<DeviceCopy>(device_at(in.device), device_at(out.device));
+    w_.step_device.back() = out.device >= 0 ? out.device : in.device;
+    step->keep = std::make_shared<DeviceCopy>(w_.device_at(in.device), w_.device_at(out.device));
     step->runnable = step->keep.get();
     step->scratch_shared = step->scratch_per_worker = 0;
     *facts = KernelFacts();
-    facts->kernel = absl::StrCat("copy.", to_string(device_at(in.device)), ".", to_string(device_at(out.device)));
+    facts->kernel = absl::StrCat("copy.", to_string(w_.device_at(in.device)), ".", to_string(w_.device_at(out.device)));
     if (in.device == out.device) {
       facts->reason = "bound where it goes";
       facts->aliases.push_back({0, 0, 0});
@@ -432,7 +291,7 @@ class Compiler {
     int64_t bytes = own_scratch_bytes(step, options_.workers);
     int64_t bodies = 0;
     for (const StepExtras::Body& b : step.extras->bodies) bodies = std::max(bodies, b.slab_bytes);
-    return bytes + static_cast<int64_t>(round_up(bodies, kAlignment));
+    return bytes + static_cast<int64_t>(round_up(bodies, kValueAlignment));
   }
 
   // Tells the planner of the step. Without `facts` they are those of `like`, and what it was told then mostly stands.
@@ -440,10 +299,8 @@ class Compiler {
     const int64_t bytes = step.runnable ? scratch_bytes(step) : 0;
     ValueNo scratch = kNoId;
     if (bytes > 0 || wants_scratch_inside(s)) {
-      scratch = static_cast<ValueNo>(g_.value_capacity() + scratch_sizes_.size());
-      scratch_sizes_.push_back(bytes);
-      scratch_names_.push_back(n.scratch);
-      scratch_devices_.push_back(step_device_.back());
+      scratch = static_cast<ValueNo>(g_.value_capacity() + w_.scratch.size());
+      w_.scratch.push_back({n.scratch, bytes, w_.step_device.back()});
     }
     program_->scratch.push_back(scratch);
     if (spare_is_likes_ && !facts && scratch == like_->scratch[s]) return;
@@ -457,166 +314,30 @@ class Compiler {
   // Once one step has facts of its own, the program has a list of its own.
   void keep_facts(size_t s, std::shared_ptr<const KernelFacts> facts) {
     if (!facts && facts_.empty()) return;
-    if (facts_.empty() && s > 0) facts_.assign(like_->facts->begin(), like_->facts->begin() + static_cast<std::ptrdiff_t>(s));
+    if (facts_.empty() && s > 0)
+      facts_.assign(like_->facts->begin(), like_->facts->begin() + static_cast<std::ptrdiff_t>(s));
     facts_.push_back(facts ? std::move(facts) : (*like_->facts)[s]);
   }
 
-  // The planner's values, shared with the program for other sizes if nothing but sizes has changed.
-  void keep_values() {
+  // Tells the planner of values. The program shares what it heard with that for other sizes, if it is the same but for
+  // bytes.
+  void tell_of_values() {
+    const bool same_steps = spare_is_likes_ && !told_anew_;
+    if (w_.resizes && same_steps) {
+      resize_roles(w_);
+      program_->plan_values = like_->plan_values;
+      return;
+    }
+    const std::vector<PlanValue> before = std::move(problem_.values);
+    set_roles(w_);
+    if (!same_steps || !std::ranges::equal(before, problem_.values, same_but_for_bytes))
+      problem_.version = new_version();
     const auto alike = [](const PlanValue& a, const PlanValue& b) {
       return same_but_for_bytes(a, b) && a.name.data() == b.name.data() && a.most_bytes == b.most_bytes;
     };
-    if (like_ && (resized_roles_ || std::ranges::equal(*like_->plan_values, problem_.values, alike))) {
-      program_->plan_values = like_->plan_values;
-    } else {
-      program_->plan_values = std::make_shared<const std::vector<PlanValue>>(problem_.values);
-    }
-  }
-
-  // What a tensor takes at most of which only the run tells the size; kUnknownSize where nothing bounds it.
-  int64_t most_bytes(const ProgramValue& p, const SymShape& shape) const {
-    if (resizes_ || !shape.has_rank || p.dtype == DType::kUndefined) return kUnknownSize;
-    Dims most;
-    for (const Dim& d : shape.dims) {
-      const std::optional<int64_t> bound = upper_bound(d).known();
-      if (!bound) return kUnknownSize;
-      most.push_back(*bound);
-    }
-    return storage_bytes(p.dtype, p.layout, most).value_or(kUnknownSize);
-  }
-
-  // As set_roles(), in the problem of `like`.
-  void resize_roles() {
-    resized_roles_ = true;
-    for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
-      const ProgramValue& p = program().values[i];
-      problem_.values[i].bytes = p.is_object() ? 0 : p.bytes;
-    }
-    for (size_t i = 0; i < scratch_sizes_.size(); ++i) problem_.values[g_.value_capacity() + i].bytes = scratch_sizes_[i];
-    program().inputs = like_->inputs;
-    program().outputs = like_->outputs;
-    program().copies = like_->copies;
-  }
-
-  // Which values may live in the slab, and which live elsewhere.
-  void set_roles() {
-    auto& values = problem_.values;
-    values.clear();
-    values.reserve(g_.value_capacity() + scratch_sizes_.size());
-    values.resize(g_.value_capacity());
-    for (uint32_t i = 0; i < g_.value_capacity(); ++i) {
-      const PreparedValue& v = prepared_.values[i];
-      const ProgramValue& p = program().values[i];
-      PlanValue& q = values[i];
-      q.name = p.name;
-      q.alignment = kAlignment;
-      q.device = p.device;
-      q.bytes = p.is_object() ? 0 : p.known ? p.bytes : kUnknownSize;
-      if (q.bytes == kUnknownSize) q.most_bytes = most_bytes(p, table_.values[i].shape);
-      if (v.constant) {
-        q.role = Role::weight;
-        q.index = v.weight;
-      } else if (v.removed || p.is_object()) {
-        q.role = Role::object;
-      } else if (!p.known) {
-        q.role = Role::data_dependent;
-      } else {
-        q.role = Role::execution;
-      }
-    }
-    for (size_t i = 0; i < g_.inputs().size(); ++i) {
-      PlanValue& q = values[g_.inputs()[i].index];
-      program().inputs.push_back(static_cast<int32_t>(g_.inputs()[i].index));
-      q.role = Role::input;
-      q.index = static_cast<int32_t>(i);
-    }
-    // Tensors that enter an object live in counted buffers of their own; what a device makes is copied there.
-    std::vector<uint8_t> of_device(values.size(), 0);
-    for (size_t i = 0; has_devices() && i < program().steps.size(); ++i)
-      for (const int32_t v : program().steps[i].outputs)
-        if (v >= 0 && step_device_[i] >= 0) of_device[v] = 1;
-    for (const ProgramStep& s : program().steps)
-      for (size_t i = 0; i < s.inputs.size() && i < 32; ++i)
-        if (s.inputs[i] >= 0 && has_bit(s.escapes, i) && values[s.inputs[i]].role == Role::execution &&
-            !of_device[s.inputs[i]])
-          values[s.inputs[i]].role = Role::data_dependent;
-    for (size_t i = 0; i < g_.outputs().size(); ++i) {
-      const int32_t v = static_cast<int32_t>(g_.outputs()[i].index);
-      const auto& listed = program().outputs;
-      const bool again = std::find(listed.begin(), listed.end(), v) != listed.end();
-      program().outputs.push_back(v);
-      if (again || !g_.value(g_.outputs()[i]).producer.valid()) {
-        program().copies.push_back({static_cast<int32_t>(i), v});
-        continue;
-      }
-      PlanValue& q = values[v];
-      if (q.role != Role::execution && q.role != Role::data_dependent) continue;
-      q.index = static_cast<int32_t>(i);
-      if (q.role == Role::execution) q.role = Role::output;
-    }
-    for (size_t i = 0; i < scratch_sizes_.size(); ++i) {
-      PlanValue q;
-      q.name = scratch_names_[i];
-      q.bytes = scratch_sizes_[i];
-      q.alignment = kAlignment;
-      q.role = Role::scratch;
-      q.device = scratch_devices_[i];
-      values.push_back(q);
-    }
-  }
-
-  // Lanes and the plan for them. A plan for more lanes of nobody's asking must not take much more memory.
-  Status plan_lanes() {
-    const auto choose = [&](int wanted) {
-      return choose_host_lanes(problem_, costs_, step_device_, wanted, options_.workers);
-    };
-    if (options_.inside) {  // whose places hold for its lanes
-      set_lanes(options_.inside->host_lanes);
-      return plan_memory();
-    }
-    set_lanes(choose(options_.lanes));
-    RETURN_IF_ERROR(plan_memory());
-    if (options_.lanes != 0 || program_->host_lanes.lanes == 1) return absl::OkStatus();
-    Plan more = std::move(program_->plan);
-    HostLanes lanes = program_->host_lanes;
-    set_lanes(choose(1));
-    RETURN_IF_ERROR(plan_memory());
-    if (static_cast<double>(more.peak) > kMostPeak * static_cast<double>(program_->plan.peak)) {
-      program_->host_lanes.reason =
-          absl::StrCat(lanes.reason, ", but ", more.peak, " bytes instead of ", program_->plan.peak, ": too many");
-      return absl::OkStatus();
-    }
-    set_lanes(std::move(lanes));
-    program_->plan = std::move(more);
-    return absl::OkStatus();
-  }
-
-  // Those of the host, then those of devices, and what they wait for.
-  void set_lanes(HostLanes host) {
-    PlanProblem& problem = problem_;
-    problem.lanes = host.lanes;
-    for (size_t s = 0; s < problem.steps.size(); ++s) problem.steps[s].lane = host.lane[s];
-    program().lane_device.assign(static_cast<size_t>(host.lanes), -1);
-    if (has_devices()) {
-      problem.devices = static_cast<int32_t>(options_.devices->drivers().size());
-      program().lane_device = add_device_lanes(problem, step_device_, *options_.devices);
-      program_->lane_device_names.clear();
-      for (const int32_t d : program().lane_device) program_->lane_device_names.push_back(to_string(device_at(d)));
-    }
-    program_->host_lanes = std::move(host);
-    program_->waits = add_waits(problem);
-    program().lanes = problem.lanes;
-    program().notifications = program_->waits.notifications;
-    for (size_t s = 0; s < problem.steps.size(); ++s) {
-      program().steps[s].lane = problem.steps[s].lane;
-      const PlanStep& planned = problem.steps[s];
-      if (planned.waits.empty() && planned.signals.empty() && program().steps[s].extras->waits.empty() &&
-          program().steps[s].extras->signals.empty())
-        continue;
-      StepExtras& extras = program().steps[s].extras.write();
-      extras.waits = planned.waits;
-      extras.signals = planned.signals;
-    }
+    program_->plan_values = like_ && std::ranges::equal(*like_->plan_values, problem_.values, alike)
+                                ? like_->plan_values
+                                : std::make_shared<const std::vector<PlanValue>>(problem_.values);
   }
 
   const PreparedGraph& prepared_;
@@ -627,18 +348,12 @@ class Compiler {
   const CompiledProgram* const like_;
   std::shared_ptr<CompiledProgram> program_;
   PlanProblem own_problem_;
-  PlanProblem& problem_;  // steps have neither names nor lanes yet
-  const bool spare_is_likes_;  // problem_ has the steps that the planner was told for `like`
+  PlanProblem& problem_;
+  const bool spare_is_likes_;  // problem_ holds what the planner was told for `like`
   bool told_anew_ = false;     // of some step: it is another problem now, sizes apart
-  bool resizes_ = false;       // values are those of `like` with other dims
-  bool resized_roles_ = false;  // and so is what the planner hears of them
+  Compiling w_;
   std::vector<std::shared_ptr<const KernelFacts>> facts_;  // by step; empty while they are those of `like`
-  std::vector<int64_t> scratch_sizes_;
-  std::vector<std::string_view> scratch_names_;
-  std::vector<int32_t> scratch_devices_;
-  std::vector<StepCost> costs_;       // by step
-  std::vector<int32_t> step_device_;  // by step: a place in the devices; -1: the host
-  std::vector<Operand> in_, out_;     // of the step that is being added
+  std::vector<Operand> in_, out_;                          // of the step that is being added
 };
 
 }  // namespace

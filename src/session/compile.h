@@ -49,7 +49,7 @@ struct CompileOptions {
     std::span<const Dim> numbers;
   };
   std::optional<Formulas> formulas;  // sizes come from them
-  bool resizes = false;              // from `like`, which is resizable, and `formulas`: of the facts only the inputs' count
+  bool resizes = false;  // from `like`, which is resizable, and `formulas`: of the facts only the inputs' count
 };
 
 // A body's program source; compile() plans bodies of known shapes inside the parent's slab through it.

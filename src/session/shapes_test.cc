@@ -122,7 +122,8 @@ TEST(Shapes, B7_StepsKeepTheirChoiceWhereOnlyDimsAreNew) {
       "  %r = ReduceMean(%m, [1])\n  %c = Sub(%m, %r)\n  %h = Slice(%c, [0,0], [24,8])\n  %k = Cast<to=11>(%h)\n"
       "  %y = Clip(%c, 0.1)\n  return %k, %y\n}",
       "graph(%x: f32[N,8], %z: f32[M,8]) {\n"
-      "  %a = Mul(%x, %z)\n  %i = NonZero(%a)\n  %f = Cast<to=1>(%i)\n  %y = Abs(%f)\n  %k = Neg(%a)\n  return %k, %y\n}"};
+      "  %a = Mul(%x, %z)\n  %i = NonZero(%a)\n  %f = Cast<to=1>(%i)\n  %y = Abs(%f)\n  %k = Neg(%a)\n  return %k, "
+      "%y\n}"};
   for (const std::string& text : graphs)
     for (const bool validate : {false, true}) {
       SessionOptions options;

@@ -1,22 +1,14 @@
 #include "session/source.h"
 
-#include <time.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "base/cpu.h"
-#include "base/hash.h"
+#include "base/thread_clock.h"
 #include "graph/operator.h"
 
 namespace forethought {
 namespace {
-
-int64_t thread_ns() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
-}
 
 // Elements of larger inputs are data, not shapes.
 constexpr int64_t kMostElements = 16;
@@ -45,9 +37,8 @@ void append_elements(std::vector<int64_t>* key, const Tensor& t) {
 
 }  // namespace
 
-size_t GraphSource::KeyHash::operator()(const Key& k) const { return hash_bytes(k.data(), k.size() * sizeof(int64_t)); }
-
-GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared) : graph_(graph), shared_(shared) {
+GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared)
+    : graph_(graph), shared_(shared), programs_(shared.capacity) {
   lists_ = lists_of(*graph.view, graph.order);
   Shared for_bodies = shared;
   for_bodies.lanes = 1;
@@ -59,47 +50,23 @@ GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared) : gra
 }
 
 std::shared_ptr<const CompiledProgram> GraphSource::find(const Key& key) {
-  std::lock_guard lock(mutex_);
-  const auto it = index_.find(key);
-  if (it == index_.end()) {
-    ++counts_.misses;
-    // A hit costs nothing, a miss a plan; without elements in the key late steps are resolved at each run instead.
-    if (contents_.load(std::memory_order_relaxed) == Contents::keyed && counts_.misses > 64 &&
-        counts_.hits < counts_.misses / 2)
+  std::shared_ptr<const CompiledProgram> found = programs_.find(key);
+  if (found) return found;
+  // A hit costs nothing, a miss a plan; without elements in the key late steps are resolved at each run instead.
+  if (contents_.load(std::memory_order_relaxed) == Contents::keyed) {
+    const ProgramCache::Counts counts = programs_.counts();
+    if (counts.misses > 64 && counts.hits < counts.misses / 2)
       contents_.store(Contents::left_out, std::memory_order_release);
-    return nullptr;
   }
-  ++counts_.hits;
-  order_.splice(order_.begin(), order_, it->second);
-  return it->second->second;
+  return nullptr;
 }
 
-void GraphSource::make_room(size_t kept) {
-  const int64_t start = thread_ns();
-  std::list<Entry> leaving;  // its memory goes back without the lock
-  {
-    const std::lock_guard lock(mutex_);
-    while (order_.size() > kept) {
-      index_.erase(order_.back().first);
-      leaving.splice(leaving.begin(), order_, std::prev(order_.end()));
-      ++counts_.evicted;
-    }
-  }
-  if (leaving.empty()) return;
-  leaving.clear();
-  const int64_t took = thread_ns() - start;
+void GraphSource::make_room() {
+  const int64_t start = thread_cpu_ns();
+  programs_.make_room();
+  const int64_t took = thread_cpu_ns() - start;
   const std::lock_guard lock(mutex_);
   counts_.planning_ns += took;
-}
-
-void GraphSource::keep(Key key, std::shared_ptr<const CompiledProgram> program) {
-  {
-    std::lock_guard lock(mutex_);
-    if (index_.contains(key)) return;
-    order_.emplace_front(std::move(key), std::move(program));
-    index_.emplace(order_.front().first, order_.begin());
-  }
-  make_room(shared_.capacity);
 }
 
 // What formulas say must be what the rules say.
@@ -137,7 +104,7 @@ StatusOr<std::optional<SizeFormulas::Numbers>> GraphSource::infer(FactTable& fac
 
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, Effort effort,
                                                                           const Bindings& bound) {
-  const int64_t start = thread_ns();
+  const int64_t start = thread_cpu_ns();
   Last last;
   std::shared_ptr<const PlanOrder> order;
   {
@@ -172,7 +139,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   auto compiled = compile(graph_, facts, bodies_, o);
   if (compiled.ok() && o.effort == Effort::replan && !(*compiled)->inside && !(*compiled)->by_order)
     keep_order(*spare, (*compiled)->plan);
-  const int64_t took = thread_ns() - start;
+  const int64_t took = thread_cpu_ns() - start;
   if (!compiled.ok()) return compiled.status();
   std::shared_ptr<CompiledProgram> p = *std::move(compiled);
   std::lock_guard lock(mutex_);
@@ -306,7 +273,7 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
   key_of(inputs, bound, contents, &key);
   if (auto known = find(key)) return std::shared_ptr<const Program>(std::move(known));
   Key own_key = key;
-  make_room(shared_.capacity - 1);  // first, since the new program then takes the memory of the old one
+  make_room();
   const auto keyed = contents == Contents::keyed ? std::span<const int>(keyed_) : std::span<const int>();
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made,
                    compile_for(*facts_of(inputs, keyed), Effort::replan, bound));
@@ -314,7 +281,7 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
     ASSIGN_OR_RETURN(const bool keyed, decide_contents(inputs, bound, &made));
     if (keyed) key_of(inputs, bound, Contents::keyed, &own_key);
   }
-  keep(std::move(own_key), made);
+  programs_.keep(std::move(own_key), made);
   return std::shared_ptr<const Program>(std::move(made));
 }
 
@@ -345,14 +312,14 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::program_for_facts(
     }
   }
   if (auto known = find(key)) return known;
-  make_room(shared_.capacity - 1);
+  make_room();
   const Facts own = declared_facts();
   for (ValueId v : graph_.view->inputs()) {
     (*own)[v].type = facts[v].type;
     (*own)[v].shape = facts[v].shape;  // elements are left out: the program serves every trip
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(*own, Effort::replan));
-  keep(std::move(key), made);
+  programs_.keep(std::move(key), made);
   return made;
 }
 
@@ -369,7 +336,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_at_load(const
     }
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made, compile_for(*facts, Effort::load));
-  keep(std::move(key), made);
+  programs_.keep(std::move(key), made);
   return made;
 }
 
@@ -452,8 +419,13 @@ std::string GraphSource::formulas_refused() const {
 }
 
 CacheCounts GraphSource::counts() const {
+  const ProgramCache::Counts kept = programs_.counts();
   std::lock_guard lock(mutex_);
-  return counts_;
+  CacheCounts counts = counts_;
+  counts.hits = kept.hits;
+  counts.misses = kept.misses;
+  counts.evicted = kept.evicted;
+  return counts;
 }
 
 }  // namespace forethought

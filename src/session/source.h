@@ -2,21 +2,20 @@
 #pragma once
 
 #include <atomic>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
 #include "graph/size_formulas.h"
 #include "session/compile.h"
+#include "session/program_cache.h"
 
 namespace forethought {
 
 struct CacheCounts {
-  int64_t hits = 0, misses = 0, evicted = 0;
+  int64_t hits = 0, misses = 0, evicted = 0;  // as ProgramCache counts
   // Over all plans that were made: the thread's own time, kernels' instances included, and values of the graph.
   int64_t planning_ns = 0, values = 0;
   int64_t inside = 0;      // of the misses: those whose values lie where the plan for the largest shapes has them
@@ -59,11 +58,7 @@ class GraphSource final : public BodySource, public StepResolver {
   const PreparedGraph& graph() const { return graph_; }
 
  private:
-  using Key = std::vector<int64_t>;
-  struct KeyHash {
-    size_t operator()(const Key& k) const;
-  };
-  using Entry = std::pair<Key, std::shared_ptr<const CompiledProgram>>;
+  using Key = ProgramCache::Key;
 
   // Infers in place by the shape rules, unless formulas serve: then their numbers come back, and the table is filled
   // only if asked.
@@ -92,12 +87,12 @@ class GraphSource final : public BodySource, public StepResolver {
   StatusOr<bool> decide_contents(std::span<const Value> inputs, const Bindings& bound,
                                  std::shared_ptr<const CompiledProgram>* made);
   std::shared_ptr<const CompiledProgram> find(const Key& key);
-  // Drops those that were used least recently, until no more than `kept` are there.
-  void make_room(size_t kept);
-  void keep(Key key, std::shared_ptr<const CompiledProgram> program);
+  // Before a program is made that is to be kept.
+  void make_room();
 
   const PreparedGraph& graph_;
   Shared shared_;
+  ProgramCache programs_;
   std::map<std::pair<uint32_t, int>, std::unique_ptr<GraphSource>> children_;
   BodySources bodies_;
   std::shared_ptr<const GraphLists> lists_;
@@ -109,8 +104,6 @@ class GraphSource final : public BodySource, public StepResolver {
   std::vector<int> keyed_;  // positions of inputs; written before contents_ says keyed, never after
   Mutex deciding_;
   mutable Mutex mutex_;
-  std::list<Entry> order_;  // most recently used first
-  std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> index_;
   std::unique_ptr<FactTable> spare_facts_;
   // What was compiled last, to start from.
   struct Last {

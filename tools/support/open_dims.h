@@ -7,9 +7,9 @@ namespace forethought {
 
 struct OpenDimsCount {
   int64_t sessions = 0;
-  int64_t shapes = 0;      // sets that the rules did not refuse; each is planned twice
-  int64_t by_formula = 0;  // plans with sizes by formula
-  int64_t by_order = 0;    // plans with offsets by an earlier plan's order
+  int64_t shapes = 0;                 // sets that the rules did not refuse; each is planned twice
+  int64_t by_formula = 0;             // plans with sizes by formula
+  int64_t by_order = 0;               // plans with offsets by an earlier plan's order
   int64_t steps = 0, steps_kept = 0;  // of these plans, and those that keep the choice of another plan but for dims
   int64_t ran = 0;                    // sessions that ran the case after all this
 };

@@ -60,9 +60,7 @@ Dims batch_steps(std::span<const int64_t> batch, std::span<const int64_t> own) {
   return steps;
 }
 
-bool sizes_known(const ChooseCtx& ctx) {
-  return ctx.inputs[0].known && ctx.inputs[1].known && ctx.outputs[0].known;
-}
+bool sizes_known(const ChooseCtx& ctx) { return ctx.inputs[0].known && ctx.inputs[1].known && ctx.outputs[0].known; }
 
 // Of known sizes.
 StatusOr<GemmProblem> problem_of(const ChooseCtx& ctx, int bias, const kernels::Epilogue& epilogue) {

@@ -93,8 +93,8 @@ std::optional<KernelFacts> sized_at_run(const S& op, const ChooseCtx& ctx) {
   return facts;
 }
 
-// choose(), refit() and run() of an operator S with `StatusOr<Moves> moves(const View&) const` and `kContents`, the inputs (a
-// bit each) whose contents moves() reads.
+// choose(), refit() and run() of an operator S with `StatusOr<Moves> moves(const View&) const` and `kContents`, the
+// inputs (a bit each) whose contents moves() reads.
 template <typename S>
 StatusOr<KernelFacts> choose_moves(const S& op, const ChooseCtx& ctx) {
   if (auto facts = sized_at_run(op, ctx)) return *std::move(facts);

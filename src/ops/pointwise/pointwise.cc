@@ -34,8 +34,7 @@ StatusOr<Broadcast> map_operands(const Extent& out, std::span<const Extent> oper
   absl::InlinedVector<std::span<const int64_t>, 4> shapes;
   std::optional<Broadcast> shape;
   if (out.layout.is_plain()) {
-    for (const Extent& e : operands)
-      shapes.push_back(e.layout.is_plain() ? e.dims : std::span<const int64_t>());
+    for (const Extent& e : operands) shapes.push_back(e.layout.is_plain() ? e.dims : std::span<const int64_t>());
     shape = Broadcast::from_shapes(out.dims, shapes);
   } else {
     absl::InlinedVector<Dims, 4> dims;
