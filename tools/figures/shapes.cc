@@ -2,6 +2,7 @@
 // costs and what is kept, as one line of JSON. A length stands for every symbol in the inputs' shapes but the first of
 // rank 4 (a batch), which is 1.
 #include <fmt/core.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -51,10 +52,16 @@ nlohmann::json quantiles(std::vector<double> v) {
 }
 
 struct Looked {
-  std::vector<double> planning_ms, planning_ms_per_1000, making_ms, first_ms;
+  std::vector<double> planning_ms, planning_ms_per_1000, making_ms, first_ms, first_faults;
   std::set<int64_t> seen;
   int64_t largest_plan = 0, values = 0;
 };
+
+int64_t page_faults() {
+  rusage u;
+  getrusage(RUSAGE_SELF, &u);
+  return u.ru_minflt;
+}
 
 double timed_run(Session& session, const std::vector<Value>& inputs, std::vector<Value>* outputs) {
   for (Value& v : *outputs) v = Value();
@@ -67,7 +74,9 @@ void look(Session& session, int64_t length, std::vector<Value>* outputs, Looked*
   std::vector<Value> inputs;
   for (const NodeArg& a : session.inputs()) inputs.push_back(input_of(a, length));
   const SessionSummary before = session.summary();
+  const int64_t faults = page_faults();
   const double ms = timed_run(session, inputs, outputs);
+  const int64_t more_faults = page_faults() - faults;
   const SessionSummary after = session.summary();
   l->largest_plan = std::max(l->largest_plan, after.peak);
   if (!l->seen.insert(length).second) return;
@@ -75,6 +84,7 @@ void look(Session& session, int64_t length, std::vector<Value>* outputs, Looked*
   const double planning = static_cast<double>(after.plans.planning_ns - before.plans.planning_ns) / 1e6 - making;
   const int64_t values = after.plans.values - before.plans.values;
   l->first_ms.push_back(ms);
+  l->first_faults.push_back(static_cast<double>(more_faults));
   l->making_ms.push_back(making);
   if (values == 0) return;  // planned before: what is bounded once is not planned again
   l->values = values;
@@ -127,6 +137,7 @@ int run(const std::string& model, const char* lengths_file, int threads) {
       {"planning ms per 1000 values", quantiles(l.planning_ms_per_1000)},
       {"instances ms", quantiles(l.making_ms)},
       {"first run ms", quantiles(l.first_ms)},
+      {"first run page faults", quantiles(l.first_faults)},
       {"plans",
        {{"hits", s.plans.hits},
         {"misses", s.plans.misses},

@@ -189,6 +189,7 @@ def summary(m: dict) -> dict:
             "ms to plan a new shape, per 1,000 values": spread(m["planning ms per 1000 values"]),
             "ms to make its kernel instances": spread(m["instances ms"]),
             "ms of its first run": spread(m["first run ms"]),
+            "page faults of its first run": "p50 {p50:,.0f}, p99 {p99:,.0f}, max {max:,.0f}".format(**m["first run page faults"]),
             "steps": ", ".join(f"{k} {v:,}" for k, v in m["steps"].items()),
             "plans": ", ".join(f"{k} {v:,}" for k, v in m["plans"].items()),
             "instances": ", ".join(f"{k} {v:,}" for k, v in m["instances"].items())}
