@@ -257,6 +257,8 @@ StatusOr<OpOutcome> run_case(const OpCase& c) {
   }
   std::vector<Arg> in_args, out_args;
   for (Value& v : inputs) in_args.push_back(arg_of(v));
+  for (const PackSpec& s : specs)
+    if (!s.keeps_original) in_args[s.input].data = nullptr;  // as in a session, which keeps the packed form alone
   for (int i = 0; i < c.outputs; ++i) {
     Arg a = arg_of(outputs[i]);
     a.present = true;

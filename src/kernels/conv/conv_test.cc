@@ -200,6 +200,35 @@ StatusOr<std::vector<float>> run_direct(Isa isa, const ConvShape& s, const Direc
   return y;
 }
 
+TEST(ConvPack, UnpacksToTheSameBits) {
+  const Isa isa = active_isa();
+  if (!onednn::serves(isa)) GTEST_SKIP() << "no oneDNN at this tier";
+  for (const Case& c : kCases) {
+    const ConvShape s = shape_of(c);
+    const auto pack =
+        choose_conv_pack(isa, s.out_channels, s.in_channels / s.groups, s.groups, s.window.kernel).value();
+    const auto check = [&]<typename T>(T) {
+      std::vector<T> w, bias;
+      for (const float v : random(s.out_channels * s.in_channels / s.groups * volume(s.window.kernel), 2))
+        w.push_back(static_cast<T>(v));
+      for (const float v : random(s.out_channels, 3)) bias.push_back(static_cast<T>(v));
+      std::vector<float> packed(pack.weight_elements()), packed_bias(pack.bias_elements());
+      pack_conv_weights(pack, w.data(), packed.data());
+      pack_conv_bias(pack, bias.data(), packed_bias.data());
+      std::vector<T> got(w.size()), got_bias(bias.size());
+      const int64_t half = s.out_channels / 2;
+      unpack_conv_weights(pack, packed.data(), got.data(), half, s.out_channels);
+      unpack_conv_weights(pack, packed.data(), got.data(), 0, half);
+      unpack_conv_bias(pack, packed_bias.data(), got_bias.data());
+      EXPECT_EQ(std::memcmp(got.data(), w.data(), w.size() * sizeof(T)), 0) << c.name;
+      EXPECT_EQ(std::memcmp(got_bias.data(), bias.data(), bias.size() * sizeof(T)), 0) << c.name;
+    };
+    check(0.0f);
+    check(Float16());
+    check(BFloat16());
+  }
+}
+
 TEST(DirectConv, AgreesWithTheReferenceInEveryLayout) {
   const Isa isa = active_isa();
   if (!onednn::serves(isa)) GTEST_SKIP() << "no oneDNN at this tier";

@@ -129,9 +129,35 @@ void pack_conv_bias(const ConvPack& p, const T* bias, float* packed) {
     for (int64_t o = 0; o < out; ++o) packed[g * p.padded_out() + o] = static_cast<float>(load_any(bias, g * out + o));
 }
 
-#define INSTANTIATE(T)                                                   \
-  template void pack_conv_weights<T>(const ConvPack&, const T*, float*); \
-  template void pack_conv_bias<T>(const ConvPack&, const T*, float*);
+template <typename T>
+void unpack_conv_weights(const ConvPack& p, const float* packed, T* w, int64_t begin, int64_t end) {
+  const int64_t b = p.block, taps = p.taps;
+  const bool depthwise = p.form == ConvForm::depthwise;
+  const int64_t in = depthwise ? 1 : p.group_in, out = depthwise ? 1 : p.group_out;
+  const int64_t in_block = depthwise ? 1 : p.form == ConvForm::blocked ? b : in;
+  const int64_t in_blocks = depthwise ? 1 : p.padded_in() / in_block, tile = taps * in_block * b;
+  for (int64_t channel = begin; channel < end; ++channel) {
+    const int64_t lane = depthwise ? channel : channel / out * p.padded_out() + channel % out;
+    for (int64_t i = 0; i < in; ++i) {
+      const float* from = packed + (lane / b * in_blocks + i / in_block) * tile + i % in_block * b + lane % b;
+      for (int64_t t = 0; t < taps; ++t) w[(channel * in + i) * taps + t] = static_cast<T>(from[t * in_block * b]);
+    }
+  }
+}
+
+template <typename T>
+void unpack_conv_bias(const ConvPack& p, const float* packed, T* bias) {
+  const bool depthwise = p.form == ConvForm::depthwise;
+  const int64_t groups = depthwise ? 1 : p.groups, out = depthwise ? p.groups : p.group_out;
+  for (int64_t g = 0; g < groups; ++g)
+    for (int64_t o = 0; o < out; ++o) bias[g * out + o] = static_cast<T>(packed[g * p.padded_out() + o]);
+}
+
+#define INSTANTIATE(T)                                                                       \
+  template void pack_conv_weights<T>(const ConvPack&, const T*, float*);                     \
+  template void pack_conv_bias<T>(const ConvPack&, const T*, float*);                        \
+  template void unpack_conv_weights<T>(const ConvPack&, const float*, T*, int64_t, int64_t); \
+  template void unpack_conv_bias<T>(const ConvPack&, const float*, T*);
 INSTANTIATE(float)
 INSTANTIATE(Float16)
 INSTANTIATE(BFloat16)

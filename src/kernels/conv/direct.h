@@ -45,6 +45,11 @@ void pack_conv_weights(const ConvPack& pack, const T* w, float* packed);
 // `bias` null gives zeros.
 template <typename T>
 void pack_conv_bias(const ConvPack& pack, const T* bias, float* packed);
+// The other way: output channels [begin, end) of the weights as they were, and the whole bias.
+template <typename T>
+void unpack_conv_weights(const ConvPack& pack, const float* packed, T* w, int64_t begin, int64_t end);
+template <typename T>
+void unpack_conv_bias(const ConvPack& pack, const float* packed, T* bias);
 
 struct DirectConvOptions {
   bool source_blocked = false, dest_blocked = false;  // which sides are in blocked channels

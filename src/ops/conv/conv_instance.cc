@@ -171,6 +171,8 @@ class ReferenceInstance final : public Runnable {
     if (p_.source_blocked) x_ = pieces.add(in_.batch * in_.channels * in_.spatial);
     if (p_.dest_blocked) y_ = pieces.add(out_.batch * out_.channels * out_.spatial);
     if (p_.dest_blocked && p_.residual >= 0) z_ = pieces.add(out_.batch * out_.channels * out_.spatial);
+    if (p_.weights_packed) w_ = pieces.add(p_.pack.weight_elements());
+    if (p_.bias_packed) bias_ = pieces.add(p_.pack.bias_elements());
     return pieces.total();
   }
 
@@ -197,9 +199,10 @@ class ReferenceInstance final : public Runnable {
       if (p_.dest_blocked) y = piece(y_);
     }
     const int64_t planes = p_.shape.batch * p_.shape.out_channels, size = out_.spatial;
-    const T* bias = p_.bias ? ctx.in_as<T>(2) : nullptr;
+    const T* w = p_.weights_packed ? unpacked_weights<T>(ctx) : ctx.in_as<T>(1);
+    const T* bias = p_.bias_packed ? unpacked_bias<T>(ctx) : p_.bias ? ctx.in_as<T>(2) : nullptr;
     ctx.parallel_for(planes, [&](int64_t plane, int) {
-      kernels::conv_reference<T>(p_.shape, x, ctx.in_as<T>(1), bias, y, plane, plane + 1);
+      kernels::conv_reference<T>(p_.shape, x, w, bias, y, plane, plane + 1);
       if constexpr (std::is_same_v<T, float>) {
         float* row = y + plane * size;
         for (int64_t i = 0; z && i < size; ++i) row[i] += z[plane * size + i];
@@ -213,6 +216,24 @@ class ReferenceInstance final : public Runnable {
         });
     }
   }
+  // What is packed is kept in that form alone.
+  template <typename T>
+  const T* unpacked_weights(const RunCtx& ctx) const {
+    auto* const w = reinterpret_cast<T*>(ctx.scratch() + w_);
+    if constexpr (!std::is_same_v<T, double>)
+      ctx.parallel_for(p_.shape.out_channels, [&](int64_t channel, int) {
+        kernels::unpack_conv_weights(p_.pack, reinterpret_cast<const float*>(ctx.packed[1].data()), w, channel,
+                                     channel + 1);
+      });
+    return w;
+  }
+  template <typename T>
+  const T* unpacked_bias(const RunCtx& ctx) const {
+    auto* const bias = reinterpret_cast<T*>(ctx.scratch() + bias_);
+    if constexpr (!std::is_same_v<T, double>)
+      kernels::unpack_conv_bias(p_.pack, reinterpret_cast<const float*>(ctx.packed[2].data()), bias);
+    return bias;
+  }
   void from_blocks(RunCtx& ctx, const kernels::BlockedShape& s, const float* in, float* out) const {
     parallel_ranges(ctx, s.units(), s.grain(),
                     [&](int64_t begin, int64_t end, int) { kernels::from_blocked(p_.isa, s, in, out, begin, end); });
@@ -220,7 +241,7 @@ class ReferenceInstance final : public Runnable {
 
   ConvProblem p_;
   kernels::BlockedShape in_, out_;
-  size_t x_ = 0, y_ = 0, z_ = 0;
+  size_t x_ = 0, y_ = 0, z_ = 0, w_ = 0, bias_ = 0;
 };
 
 void add_window(InstanceKey& key, const kernels::Window& w) {

@@ -128,17 +128,15 @@ StatusOr<std::vector<PackSpec>> prepare_conv(const ConvBase& op, const PrepareCt
   if (!pack.ok()) return specs;
   const kernels::ConvPack p = *pack;
   if (is_grouped_pointwise(op, p, w->dtype)) return specs;  // it reads the weights as they are
-  // Rank 5 and more and refused shapes use the constants themselves, which stay readable.
+  // Shapes that oneDNN refuses unpack the weights at each run.
   specs.push_back(
       {1, pack_format(p, "conv"), static_cast<size_t>(p.weight_elements()) * sizeof(float),
-       [p](const Tensor& t, std::span<std::byte> to) { return pack_conv(p, t, reinterpret_cast<float*>(to.data())); },
-       true});
+       [p](const Tensor& t, std::span<std::byte> to) { return pack_conv(p, t, reinterpret_cast<float*>(to.data())); }});
   if (ctx.constants.size() > 2 && ctx.constants[2])
     specs.push_back({2, pack_format(p, "conv_bias"), static_cast<size_t>(p.bias_elements()) * sizeof(float),
                      [p](const Tensor& t, std::span<std::byte> to) {
                        return pack_conv_bias(p, t, reinterpret_cast<float*>(to.data()));
-                     },
-                     true});
+                     }});
   return specs;
 }
 
