@@ -1,4 +1,4 @@
-// Free lists by size class, threaded through the headers of the blocks, and one list in the order of freeing.
+// Free lists by size class, threaded through the headers of the blocks, and lists in the order of freeing and taking.
 #include "memory/block_pool.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/mutex.h"
+#include "memory/size_classes.h"
 #include "memory/system.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -26,27 +27,22 @@
 namespace forethought {
 namespace {
 
-constexpr int64_t kMinBlock = 64;
-constexpr int64_t kMaxBlock = int64_t{1} << 60;
-constexpr int kSmallClasses = 8;  // 64, 128, … 512
-constexpr int kPerDoubling = 8;
-constexpr int kClasses = kSmallClasses + (60 - 9) * kPerDoubling;
+// Blocks from the newest to the oldest, chained through two of their members.
+template <typename Block, Block* Block::*kNewer, Block* Block::*kOlder>
+struct Chain {
+  Block *newest = nullptr, *oldest = nullptr;
 
-// Class of a size in 1..kMaxBlock. Above 512 bytes the steps are an eighth of the power of two below.
-int class_of(int64_t bytes) {
-  if (bytes <= 512) return static_cast<int>((bytes + kMinBlock - 1) / kMinBlock) - 1;
-  const int exponent = std::bit_width(static_cast<uint64_t>(bytes - 1)) - 1;  // 2^exponent < bytes <= 2^(exponent+1)
-  const int64_t step = (int64_t{1} << exponent) / kPerDoubling;
-  const int eighth = static_cast<int>((bytes - (int64_t{1} << exponent) + step - 1) / step);  // 1..8
-  return kSmallClasses + (exponent - 9) * kPerDoubling + eighth - 1;
-}
-
-int64_t size_of_class(int c) {
-  if (c < kSmallClasses) return (c + 1) * kMinBlock;
-  const int exponent = 9 + (c - kSmallClasses) / kPerDoubling;
-  const int eighth = (c - kSmallClasses) % kPerDoubling + 1;
-  return (int64_t{1} << exponent) / kPerDoubling * (kPerDoubling + eighth);
-}
+  void add(Block* block) {
+    block->*kNewer = nullptr;
+    block->*kOlder = newest;
+    (newest ? newest->*kNewer : oldest) = block;
+    newest = block;
+  }
+  void remove(Block* block) {
+    (block->*kNewer ? (block->*kNewer)->*kOlder : newest) = block->*kOlder;
+    (block->*kOlder ? (block->*kOlder)->*kNewer : oldest) = block->*kNewer;
+  }
+};
 
 }  // namespace
 
@@ -90,13 +86,16 @@ class BlockPool::Core {
   struct Block : BufferHeader {
     Core* core = nullptr;
     void* data = nullptr;
-    int64_t bytes = 0, asked = 0;
+    int64_t bytes = 0;  // live: needs the lock, since what is over may be cut off
     int size_class = 0;
+    int64_t asked = 0, used = 0;  // of a live one: by the caller, and of the class of that; the rest is over
     uint8_t who_length = 0;
     std::array<char, 55> who;
-    Block *newer = nullptr, *older = nullptr;  // kept: by time of freeing, over all classes; live: by time of taking
-    Block *class_next = nullptr, *class_prev = nullptr;
+    Block *newer = nullptr, *older = nullptr;              // of kept_, of live_
+    Block *class_newer = nullptr, *class_older = nullptr;  // of kept_of_, of over_
   };
+  using ByTime = Chain<Block, &Block::newer, &Block::older>;
+  using ByClass = Chain<Block, &Block::class_newer, &Block::class_older>;
 
   static void on_release(BufferHeader* header) {
     auto* block = static_cast<Block*>(header);
@@ -113,10 +112,12 @@ class BlockPool::Core {
   void destroy_chain(Block* first);
   Block* find_kept(int size_class);  // the rest need the lock, too
   int64_t cap() const { return cap_ >= 0 ? cap_ : std::max(kRetainAlways, 2 * most_live_); }
-  void go_live(Block* block, int64_t asked, std::string_view who);
+  void go_live(Block* block, int size_class, int64_t asked, std::string_view who);
+  void end_life(Block* block);
+  void cut(Block* block);  // to what is used of it
   void keep(Block* block);
   void unlink(Block* block);
-  Block* evict_down_to(int64_t bytes);  // unlinked blocks, chained by class_next
+  Block* evict_down_to(int64_t bytes);  // unlinked blocks, chained by class_older
 
   const std::shared_ptr<MemoryBudget> budget_;
   const std::shared_ptr<MemorySource> source_;
@@ -126,55 +127,64 @@ class BlockPool::Core {
 
   mutable Mutex mutex_;
   int64_t cap_;
+  // What is over of live blocks counts as retained.
   int64_t live_bytes_ = 0, live_blocks_ = 0, retained_bytes_ = 0, most_live_ = 0;
   bool closed_ = false;
-  Block *newest_ = nullptr, *oldest_ = nullptr, *newest_live_ = nullptr;
-  std::array<Block*, kClasses> kept_{};
+  ByTime kept_, live_;  // by time of freeing, of taking
+  std::array<ByClass, kClasses> kept_of_{};
+  ByClass over_;  // live blocks of which something is over
   std::array<uint64_t, (kClasses + 63) / 64> nonempty_{};
 };
 
 BlockPool::Core::Block* BlockPool::Core::find_kept(int size_class) {
-  const int last = std::min(size_class + reach_, kClasses - 1);
+  const int64_t wanted = size_of_class(size_class);
+  const bool can_cut = !source_ && kind_of_block(wanted) == BlockKind::pages && wanted % page_size() == 0;
+  const int last = std::min(size_class + (can_cut ? reach_ : 0), kClasses - 1);
   for (int word = size_class / 64; word <= last / 64; ++word) {
     uint64_t bits = nonempty_[word];
     if (word == size_class / 64) bits &= ~uint64_t{0} << (size_class % 64);
     if (bits == 0) continue;
     const int found = word * 64 + std::countr_zero(bits);
-    return found <= last ? kept_[found] : nullptr;
+    return found <= last ? kept_of_[found].newest : nullptr;
   }
   return nullptr;
 }
 
 void BlockPool::Core::keep(Block* block) {
   const int c = block->size_class;
-  block->class_prev = nullptr;
-  block->class_next = kept_[c];
-  if (kept_[c]) kept_[c]->class_prev = block;
-  kept_[c] = block;
+  kept_of_[c].add(block);
   nonempty_[c / 64] |= uint64_t{1} << (c % 64);
-  block->newer = nullptr;
-  block->older = newest_;
-  (newest_ ? newest_->newer : oldest_) = block;
-  newest_ = block;
+  kept_.add(block);
   retained_bytes_ += block->bytes;
 }
 
 void BlockPool::Core::unlink(Block* block) {
   const int c = block->size_class;
-  (block->class_prev ? block->class_prev->class_next : kept_[c]) = block->class_next;
-  if (block->class_next) block->class_next->class_prev = block->class_prev;
-  if (!kept_[c]) nonempty_[c / 64] &= ~(uint64_t{1} << (c % 64));
-  (block->newer ? block->newer->older : newest_) = block->older;
-  (block->older ? block->older->newer : oldest_) = block->newer;
+  kept_of_[c].remove(block);
+  if (!kept_of_[c].newest) nonempty_[c / 64] &= ~(uint64_t{1} << (c % 64));
+  kept_.remove(block);
   retained_bytes_ -= block->bytes;
 }
 
+void BlockPool::Core::cut(Block* block) {
+  const int64_t over = block->bytes - block->used;
+  auto* const from = static_cast<std::byte*>(block->data) + block->used;
+  over_.remove(block);
+  retained_bytes_ -= over;
+  block->bytes = block->used;
+  block->size_class = class_of(block->used);
+  FT_UNPOISON(from, static_cast<size_t>(over));
+  forethought::give_back(nullptr, BlockKind::pages, from, over);
+  budget_->release(role_, over);
+}
+
 BlockPool::Core::Block* BlockPool::Core::evict_down_to(int64_t bytes) {
+  while (over_.oldest && retained_bytes_ > bytes) cut(over_.oldest);  // first, since it serves nobody else
   Block* evicted = nullptr;
-  while (oldest_ && retained_bytes_ > bytes) {
-    Block* block = oldest_;
+  while (kept_.oldest && retained_bytes_ > bytes) {
+    Block* block = kept_.oldest;
     unlink(block);
-    block->class_next = evicted;
+    block->class_older = evicted;
     evicted = block;
   }
   return evicted;
@@ -205,7 +215,7 @@ BlockPool::Core::Block* BlockPool::Core::unlink_for_recast(int size_class) {
   const int64_t bytes = size_of_class(size_class);
   if (source_ || kind_of_block(bytes) != BlockKind::pages || retained_bytes_ + bytes <= cap()) return nullptr;
   const auto of_class = [&](int c) -> Block* {
-    Block* block = kept_[c];
+    Block* block = kept_of_[c].newest;
     return block && kind_of_block(block->bytes) == BlockKind::pages ? block : nullptr;
   };
   Block* block = nullptr;
@@ -241,32 +251,42 @@ void BlockPool::Core::destroy(Block* block) {
 
 void BlockPool::Core::destroy_chain(Block* first) {
   while (first) {
-    Block* next = first->class_next;
+    Block* next = first->class_older;
     destroy(first);
     first = next;
   }
 }
 
-void BlockPool::Core::go_live(Block* block, int64_t asked, std::string_view who) {
+void BlockPool::Core::go_live(Block* block, int size_class, int64_t asked, std::string_view who) {
   block->asked = asked;
+  block->used = size_of_class(size_class);
   block->who_length = static_cast<uint8_t>(std::min(who.size(), block->who.size()));
   std::copy_n(who.data(), block->who_length, block->who.data());
-  block->newer = nullptr;
-  block->older = newest_live_;
-  if (newest_live_) newest_live_->newer = block;
-  newest_live_ = block;
-  live_bytes_ += block->bytes;
+  live_.add(block);
+  live_bytes_ += block->used;
   ++live_blocks_;
   most_live_ = std::max(most_live_, live_bytes_);
+  if (block->bytes == block->used) return;
+  over_.add(block);
+  retained_bytes_ += block->bytes - block->used;
+}
+
+void BlockPool::Core::end_life(Block* block) {
+  live_.remove(block);
+  live_bytes_ -= block->used;
+  --live_blocks_;
+  if (block->bytes == block->used) return;
+  over_.remove(block);
+  retained_bytes_ -= block->bytes - block->used;
 }
 
 std::vector<LiveBlocks> BlockPool::Core::live() const {
   std::map<std::string, LiveBlocks, std::less<>> by_name;
   {
     const std::lock_guard lock(mutex_);
-    for (const Block* b = newest_live_; b; b = b->older) {
+    for (const Block* b = live_.newest; b; b = b->older) {
       LiveBlocks& sum = by_name[std::string(b->who.data(), b->who_length)];
-      sum.bytes += b->bytes;
+      sum.bytes += b->used;
       ++sum.blocks;
     }
   }
@@ -287,7 +307,7 @@ StatusOr<BlockPool::Core::Taken> BlockPool::Core::take(int64_t bytes, std::strin
     block = find_kept(size_class);
     if (block) {
       unlink(block);
-      go_live(block, bytes, who);
+      go_live(block, size_class, bytes, who);
     } else {
       other = unlink_for_recast(size_class);
     }
@@ -301,33 +321,31 @@ StatusOr<BlockPool::Core::Taken> BlockPool::Core::take(int64_t bytes, std::strin
       block = *made;
     }
     const std::lock_guard lock(mutex_);
-    go_live(block, bytes, who);
+    go_live(block, size_class, bytes, who);
   }
   users_.fetch_add(1, std::memory_order_relaxed);
-  budget_->use(role_, bytes, block->bytes - bytes);
+  const int64_t used = block->used;
+  budget_->use(role_, bytes, used - bytes);
   FT_UNPOISON(block->data, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
-  if (bytes < block->bytes) {
+  if (bytes < used) {
     FT_POISON(static_cast<std::byte*>(block->data) + std::max<int64_t>(bytes, 1),
-              static_cast<size_t>(block->bytes - std::max<int64_t>(bytes, 1)));
+              static_cast<size_t>(used - std::max<int64_t>(bytes, 1)));
   }
 #ifdef FORETHOUGHT_DEBUG_CHECKS
   std::fill_n(static_cast<unsigned char*>(block->data), bytes, 0xff);  // NaN, so that reading before writing shows
 #endif
-  return Taken{block->data, block->bytes, BufferRef(block)};
+  return Taken{block->data, used, BufferRef(block)};
 }
 
 void BlockPool::Core::give_back(Block* block) {
-  FT_POISON(block->data, static_cast<size_t>(block->bytes));
-  budget_->unuse(role_, block->asked, block->bytes - block->asked);
+  FT_POISON(block->data, static_cast<size_t>(block->used));
+  budget_->unuse(role_, block->asked, block->used - block->asked);
   Block* evicted = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    live_bytes_ -= block->bytes;
-    --live_blocks_;
-    (block->newer ? block->newer->older : newest_live_) = block->older;
-    if (block->older) block->older->newer = block->newer;
+    end_life(block);
     if (closed_ || block->bytes > cap()) {
-      block->class_next = nullptr;
+      block->class_older = nullptr;
       evicted = block;
     } else {
       keep(block);

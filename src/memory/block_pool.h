@@ -57,9 +57,10 @@ struct LiveBlocks {
   int64_t bytes = 0, blocks = 0;
 };
 
-// Sizes are rounded to classes, eight to a doubling, so that at most an eighth is wasted (64 bytes of small ones).
-// Blocks that came back are kept for later, up to a cap; what was freed longest ago goes first. Taking a kept block and
-// returning it touch no heap and no system call. Thread safe.
+// Sizes are rounded to classes, eight to a doubling: of no block that is out more than an eighth of what was asked for
+// is wasted (of one below 512 bytes: 63 bytes; an empty one takes 64). Blocks that came back are kept for later, up to
+// a cap; what was freed longest ago goes first. Taking a kept block and returning it touch no heap and no system call.
+// Thread safe.
 class BlockPool {
  public:
   BlockPool(const BlockPool&) = delete;
@@ -76,7 +77,7 @@ class BlockPool {
   void set_retained_cap(int64_t bytes);
 
   int64_t live_bytes() const;      // of blocks that are out
-  int64_t retained_bytes() const;  // of blocks that are kept
+  int64_t retained_bytes() const;  // of blocks that are kept, and what is over of those that are out
   int64_t live_blocks() const;
   std::vector<LiveBlocks> live() const;  // largest first
 
@@ -87,7 +88,9 @@ class BlockPool {
   static int64_t class_bytes(int64_t bytes);
 
  protected:
-  // A kept block serves a request if it is of its class or at most `reach` classes larger. `source` null: the system.
+  // A kept block serves a request if it is of its class or, where both are pages of the system, at most `reach` classes
+  // larger. What is over then counts as kept, not as padding, and goes first when less is to be kept: it is cut off the
+  // block, whoever holds that. `source` null: the system.
   BlockPool(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t retained_cap, int reach,
             std::shared_ptr<MemorySource> source);
 
@@ -106,7 +109,7 @@ class IoPool : public BlockPool {
 };
 
 // Values whose size only the run tells, and elements of objects. Best fit: the smallest kept block that is large
-// enough, up to four times what is needed, since these sizes change from run to run.
+// enough, up to four times what is needed where it can be cut, since these sizes change from run to run.
 class SideArena : public BlockPool {
  public:
   static constexpr int64_t kDefaultCap = int64_t{256} << 20;

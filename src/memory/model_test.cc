@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kArenas = 2;
 constexpr MemoryRole kRoles[kArenas] = {MemoryRole::leased, MemoryRole::unplanned};
-constexpr int kReach[kArenas] = {0, 16};
+constexpr int kReach[kArenas] = {0, 16};  // of blocks that can be cut
 
 int class_number(int64_t bytes) {
   static const std::vector<int64_t> sizes = [] {
@@ -35,27 +35,32 @@ int class_number(int64_t bytes) {
 // What is promised, in terms of blocks by address.
 struct Block {
   void* address = nullptr;
-  int64_t bytes = 0, asked = 0;
+  int64_t bytes = 0;
+  int64_t asked = 0, used = 0;  // while it is live; used: of the class of what was asked for
+  int64_t over() const { return bytes - used; }
 };
 struct ArenaModel {
   bool alive = true;
   int64_t cap = 0;
   std::deque<Block> kept;  // freed longest ago first
-  int64_t live = 0, asked = 0, blocks = 0;
+  std::deque<Block> live;  // taken longest ago first
 
-  int64_t retained() const {
-    int64_t sum = 0;
-    for (const Block& b : kept) sum += b.bytes;
-    return sum;
-  }
+  int64_t live_bytes() const { return sum(live, &Block::used); }
+  int64_t asked() const { return sum(live, &Block::asked); }
+  int64_t over() const { return sum(live, &Block::bytes) - live_bytes(); }
+  int64_t retained() const { return sum(kept, &Block::bytes) + over(); }
+  // What is over of live blocks goes first.
   int64_t evict_down_to(int64_t bytes) {
     const int64_t before = retained();
+    for (Block& b : live)
+      if (b.over() > 0 && retained() > bytes) b.bytes = b.used;
     while (!kept.empty() && retained() > bytes) kept.pop_front();
     return before - retained();
   }
   // The kept block that a request must get; null address: a new one.
   Block take_kept(int64_t wanted, int reach) {
     const int first = class_number(wanted);
+    if (kind_of_block(wanted) != BlockKind::pages) reach = 0;
     auto best = kept.end();
     for (auto it = kept.begin(); it != kept.end(); ++it) {
       const int c = class_number(it->bytes);
@@ -79,13 +84,21 @@ struct ArenaModel {
     }
     if (best != kept.end()) kept.erase(best);
   }
-  void give_back(const Block& b) {
-    live -= b.bytes;
-    asked -= b.asked;
-    --blocks;
+  void give_back(const void* address) {
+    const auto found = std::ranges::find(live, address, &Block::address);
+    ASSERT_NE(found, live.end());
+    const Block b = *found;
+    live.erase(found);
     if (!alive || b.bytes > cap) return;
     kept.push_back(b);
     evict_down_to(cap);
+  }
+
+ private:
+  static int64_t sum(const std::deque<Block>& blocks, int64_t Block::*member) {
+    int64_t all = 0;
+    for (const Block& b : blocks) all += b.*member;
+    return all;
   }
 };
 
@@ -94,7 +107,7 @@ struct Handle {
   Lease lease;
   std::vector<BufferRef> references;
   int arena = 0;
-  Block block;
+  void* address = nullptr;
   bool empty() const { return !lease && references.empty(); }
 };
 
@@ -130,17 +143,14 @@ class World {
     const Block kept = model_[a].take_kept(size, kReach[a]);
     handle.lease = std::move(*lease);
     handle.arena = a;
-    handle.block = {handle.lease.data(), handle.lease.capacity(), bytes};
+    handle.address = handle.lease.data();
+    ASSERT_EQ(handle.lease.capacity(), size);
     if (kept.address) {
-      ASSERT_EQ(handle.block.address, kept.address);
-      ASSERT_EQ(handle.block.bytes, kept.bytes);
+      ASSERT_EQ(handle.address, kept.address);
     } else {
-      ASSERT_EQ(handle.block.bytes, size);
       model_[a].recast(size);
     }
-    model_[a].live += handle.block.bytes;
-    model_[a].asked += bytes;
-    ++model_[a].blocks;
+    model_[a].live.push_back({handle.address, kept.address ? kept.bytes : size, bytes, size});
   }
   void share(size_t h) {
     handles_[h].references.push_back(std::move(handles_[h].lease).share());
@@ -156,13 +166,13 @@ class World {
     } else {
       handle.references.pop_back();
     }
-    if (handle.empty()) model_[handle.arena].give_back(handle.block);
+    if (handle.empty()) model_[handle.arena].give_back(handle.address);
   }
   void move(size_t from, size_t to) {
     if (from != to && !handles_[to].empty()) {
       handles_[to].references.clear();
       handles_[to].lease.release();
-      model_[handles_[to].arena].give_back(handles_[to].block);
+      model_[handles_[to].arena].give_back(handles_[to].address);
     }
     Handle& a = handles_[from];
     Handle& b = handles_[to];
@@ -175,7 +185,7 @@ class World {
     b.references = std::move(a.references);
     a.references.clear();
     b.arena = a.arena;
-    b.block = a.block;
+    b.address = a.address;
   }
   void trim(int a, int64_t keep) {
     const int64_t before = budgets_[a]->statistics().retained;
@@ -191,7 +201,7 @@ class World {
   void close(int a) {
     pools_[a].reset();
     model_[a].alive = false;
-    model_[a].kept.clear();
+    model_[a].evict_down_to(0);
   }
 
   void check() {
@@ -199,24 +209,26 @@ class World {
     for (int a = 0; a < kArenas; ++a) {
       const ArenaModel& m = model_[a];
       const MemoryStatistics s = budgets_[a]->statistics();
-      ASSERT_EQ(s.of(kRoles[a]).live, m.asked);
-      ASSERT_EQ(s.of(kRoles[a]).padding, m.live - m.asked);
+      ASSERT_EQ(s.of(kRoles[a]).live, m.asked());
+      ASSERT_EQ(s.of(kRoles[a]).padding, m.live_bytes() - m.asked());
       ASSERT_EQ(s.of(kRoles[a]).retained, m.retained());
-      ASSERT_EQ(s.mapped, m.live + m.retained());
-      ASSERT_EQ(s.mapped, s.live + s.retained + s.padding);
+      ASSERT_EQ(s.mapped, m.live_bytes() + m.retained());
       ASSERT_GE(s.peak, s.mapped);
       ASSERT_LE(m.retained(), m.cap);
+      for (const Block& b : m.live) ASSERT_LE(b.used - b.asked, std::max<int64_t>(b.asked < 1 ? 64 : 63, b.asked / 8));
+      most_over_ = std::max(most_over_, m.over());
       mapped += s.mapped;
       if (!m.alive) continue;
-      ASSERT_EQ(pools_[a]->live_bytes(), m.live);
-      ASSERT_EQ(pools_[a]->live_blocks(), m.blocks);
+      ASSERT_EQ(pools_[a]->live_bytes(), m.live_bytes());
+      ASSERT_EQ(pools_[a]->live_blocks(), static_cast<int64_t>(m.live.size()));
       ASSERT_EQ(pools_[a]->retained_bytes(), m.retained());
     }
     const MemoryStatistics all = parent_->statistics();
     ASSERT_EQ(all.mapped, mapped + extra_);
-    ASSERT_EQ(all.live, model_[0].asked + model_[1].asked + extra_live_);
+    ASSERT_EQ(all.live, model_[0].asked() + model_[1].asked() + extra_live_);
     ASSERT_EQ(obtained_bytes() - obtained_before_, mapped + extra_);
   }
+  int64_t most_over() const { return most_over_; }  // of live blocks, at any check
   // Of a slab beside the arenas.
   const std::shared_ptr<MemoryBudget>& parent() const { return parent_; }
   void set_extra(int64_t mapped, int64_t live) {
@@ -231,7 +243,7 @@ class World {
   std::array<std::unique_ptr<BlockPool>, kArenas> pools_;
   std::array<ArenaModel, kArenas> model_;
   std::vector<Handle> handles_;
-  int64_t extra_ = 0, extra_live_ = 0;
+  int64_t extra_ = 0, extra_live_ = 0, most_over_ = 0;
 };
 
 // --- every state
@@ -397,6 +409,7 @@ TEST(MemoryModel, Check20TenThousandRandomOperations) {
     slab.trim();
     w.set_extra(0, 0);
     w.check();
+    EXPECT_GT(w.most_over(), kPageBlock);
   }
 }
 

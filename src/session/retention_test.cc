@@ -140,6 +140,36 @@ TEST(Retention, ValuesOfUnknownSizeFindTheirBlocksAgainWhateverTheirSizes) {
   EXPECT_GT(runs.retained(MemoryRole::unplanned), 24 << 20);
 }
 
+TEST(Retention, AnElementThatIsHeldWastesAtMostAnEighth) {
+  // It takes pages that had served a larger one: what is over of them is kept, and goes with a trim.
+  const auto session = session_of(R"(graph(%x: f32[N]) {
+  %i = NonZero(%x)
+  %y = SequenceConstruct(%i)
+  return %y
+})",
+                                  one_thread());
+  ASSERT_TRUE(session);
+  std::vector<Value> held;
+  int64_t asked = 0;
+  for (const int64_t n : {1000000, 270000, 1000000, 270000, 90000, 25000, 100}) {
+    const std::vector<Value> in = {tensor_of<float>({n}, std::vector<float>(static_cast<size_t>(n), 1.0f))};
+    std::vector<Value> out(1);
+    ASSERT_TRUE(session->run_ordered(in, out).ok());
+    const MemoryUse alone = session->memory_statistics().of(MemoryRole::unplanned);
+    EXPECT_EQ(alone.live, asked + n * 8);
+    EXPECT_LE(alone.padding, std::max<int64_t>(64, alone.live / 8)) << n;
+    if (n == 1000000) continue;  // it comes back
+    held.push_back(std::move(out[0]));
+    asked += n * 8;
+  }
+  EXPECT_GT(session->memory_statistics().of(MemoryRole::unplanned).retained, 4 << 20);
+  session->trim();
+  const MemoryUse use = session->memory_statistics().of(MemoryRole::unplanned);
+  EXPECT_EQ(use.live, asked);
+  EXPECT_EQ(use.retained, 0);
+  EXPECT_LE(use.mapped(), asked + asked / 8);
+}
+
 TEST(Retention, TheSideArenaHasACapOfItsOwn) {
   // Of the kept outputs, slabs and side buffers, each kind stays as it is when the others spike or lose their cap.
   const auto session = session_of(R"(graph(%x: f32[N,64], %d: f32[M]) {
