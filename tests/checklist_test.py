@@ -1,4 +1,4 @@
-"""Tests that docs/checklist.md names tests and figures that are there, and its rows in order, each once."""
+"""Tests that docs/checklist.md names tests and figures that are there, its rows in order, each once, and leaves none out."""
 import fnmatch
 import functools
 import pathlib
@@ -40,6 +40,13 @@ def test_rows_are_in_order_and_exist():
     order = {group: place for place, group in enumerate(LAST)}
     assert keys == sorted(set(keys), key=lambda k: (order[k[0]], k[1]))
     assert all(1 <= number <= LAST[group] for group, number in keys)
+
+
+def test_rows_of_memory_are_finished_or_said_not_to_be():
+    finished, missing = [row for row, _, _ in ROWS], re.findall(r"^- \*\*([ABC]\d+)\*\*: ", PAGE, re.MULTILINE)
+    assert set(finished) & set(missing) == set() and len(missing) == len(set(missing))
+    wanted = [f"{group}{n}" for group in "BC" for n in range(1, LAST[group] + 1)] + [str(n) for n in range(1, 34)]
+    assert [row for row in wanted if row not in finished and row not in missing] == []
 
 
 @pytest.mark.parametrize("row,shown", [(row, shown) for row, _, shown in ROWS], ids=[r[0] for r in ROWS])

@@ -68,6 +68,34 @@ TEST(Shapes, Check23_ManyLengthsKeepOneLargestSlab) {
   EXPECT_TRUE(recorder.ours().none()) << recorder.first_of_ours();
 }
 
+// Dims that are open cost no memory and no step: at each length the plan is as large as that of a model where the
+// length is a number, runs as many steps, and calls for nothing when the length comes again.
+TEST(Shapes, A69_ALengthThatIsOpenIsPlannedAsOneThatIsFixed) {
+  const auto open = session_of(kAttention);
+  ASSERT_TRUE(open);
+  for (const int64_t length : {1, 2, 3, 5, 17, 64, 100, 255, 700}) {
+    std::string text = kAttention;
+    text.replace(text.find(",L,"), 3, absl::StrCat(",", length, ","));
+    const auto fixed = session_of(text);
+    ASSERT_TRUE(fixed);
+    std::vector<Value> a(1), b(1);
+    for (int r = 0; r < 3; ++r) {
+      run_at(*open, length, &a);
+      run_at(*fixed, length, &b);
+    }
+    EXPECT_EQ(bytes_of(a), bytes_of(b)) << length;
+    EXPECT_LE(static_cast<double>(open->summary().peak), 1.05 * static_cast<double>(fixed->summary().peak)) << length;
+    const std::vector<Value> inputs = {random_floats({1, length, 16}, 1)};
+    MemoryCallRecorder recorder;
+    a[0] = Value();
+    recorder.start();
+    const Status again = open->run_ordered(inputs, a);
+    recorder.stop();
+    EXPECT_TRUE(again.ok()) << again;
+    EXPECT_TRUE(recorder.ours().none()) << length << ": " << recorder.first_of_ours();
+  }
+}
+
 // The order of the second plan serves the later ones, each at its lower bound; one that it does not serve gives the
 // next.
 TEST(Shapes, B7_OffsetsOfNewShapesComeFromOneOrder) {

@@ -24,6 +24,8 @@ def main() -> None:
     for fault in measured["faults"]:
         facts[f"rejected: {fault['fault']}"] = f"{fault['rejected']} of {fault['seeded']}"
     figure_table.show("plan", rows, facts)
+    missed = [r for r in rows if r["peak"] != r["lower bound"]] + [f for f in measured["faults"] if f["rejected"] != f["seeded"]]
+    sys.exit(bool(missed))
 
 
 if __name__ == "__main__":
