@@ -89,6 +89,7 @@ class ShadowSink::Graph {
     }
     for (const int32_t v : p_.outputs) lasting_[v] = 1;
     for (const Program::CopyOut& c : p_.copies) lasting_[c.from] = 1;
+    for (const int32_t s : device_steps_) check_on_device(s);
     image_.resize(static_cast<size_t>(p_.slab_bytes));
     poison_free();
   }
@@ -316,6 +317,42 @@ class ShadowSink::Graph {
                      name(v), p_.steps[r].name);
     }
   }
+  // Nobody can look at a device's memory, and devices need not tell when a step is over: what their steps do to each
+  // other is told from places and order, before any runs.
+  void check_on_device(int32_t s) {
+    for (const int32_t v : p_.steps[s].inputs) {
+      if (v >= 0 && writer_[v] >= 0 && !order_.before(writer_[v], s))
+        fault("step {} reads '{}' and is not surely behind step {}, which makes it", p_.steps[s].name, name(v),
+              p_.steps[writer_[v]].name);
+    }
+    for (const int32_t v : p_.steps[s].outputs) {
+      if (v < 0 || p_.values[v].base != Base::slab || p_.values[v].device < 0) continue;
+      const std::vector<int32_t> kept = made_of(v);
+      for (size_t other = 0; other < kept_.size(); ++other) {
+        const auto o = static_cast<int32_t>(other);
+        if (writer_[o] < 0 || writer_[o] == s || order_.before(s, writer_[o]) || !same_place(v, o)) continue;
+        const std::vector<int32_t> theirs = made_of(o);
+        const bool related = std::ranges::any_of(theirs, [&](int32_t t) { return std::ranges::count(kept, t) > 0; });
+        if (!related) check_through(s, o, "writes over");
+      }
+    }
+  }
+  bool same_place(int32_t a, int32_t b) const {
+    const ProgramValue &x = p_.values[a], &y = p_.values[b];
+    return x.base == Base::slab && y.base == Base::slab && x.device == y.device && x.offset < y.offset + y.bytes &&
+           y.offset < x.offset + x.bytes;
+  }
+  // The value, and those that it may show again as views and windows do: what its step reads in its place, and on.
+  std::vector<int32_t> made_of(int32_t v) const {
+    std::vector<int32_t> all = {v};
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (writer_[all[i]] < 0) continue;
+      for (const int32_t r : p_.steps[writer_[all[i]]].inputs)
+        if (r >= 0 && same_place(r, all[i]) && std::ranges::count(all, r) == 0) all.push_back(r);
+    }
+    return all;
+  }
+
   // Its buffer is back in the arena, for any lane to take.
   void check_release(int32_t s, int32_t v) {
     for (size_t view = 0; view < p_.values.size(); ++view) {

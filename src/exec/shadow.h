@@ -19,7 +19,7 @@ namespace forethought {
 // are over before others begin (by lanes and notifications, not by the order of the list or the clock), and fills all
 // bytes of the slab that nobody needs with `poison`, so that a kernel that reads what nobody made, or what is dead,
 // shows by another result. Values whose sizes only the run tells, several lanes and bodies are watched like the rest;
-// of steps that run on a device, what they read and write on the host.
+// of steps that run on a device, what they read and write on the host, and where in its memory.
 class ShadowSink final : public StepSink {
  public:
   explicit ShadowSink(std::byte poison);

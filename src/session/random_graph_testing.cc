@@ -33,7 +33,8 @@ std::string type_of(const Matrix& m) { return absl::StrCat("f32[", m.rows, ",", 
 // One graph or body on its way.
 class Writer {
  public:
-  Writer(Random& rng, Names& names, int depth) : rng_(rng), names_(names), depth_(depth) {}
+  Writer(Random& rng, Names& names, int depth, bool wide = false)
+      : rng_(rng), names_(names), depth_(depth), wide_(wide) {}
 
   std::vector<Matrix> values;
   std::string lines;
@@ -106,7 +107,7 @@ class Writer {
  private:
   const Matrix& some() {
     const int n = static_cast<int>(values.size());
-    return values[static_cast<size_t>(rng_.one_in(4) ? below(n) : n - 1 - below(std::min(n, 5)))];
+    return values[static_cast<size_t>(wide_ || rng_.one_in(4) ? below(n) : n - 1 - below(std::min(n, 5)))];
   }
   template <typename F>
   const Matrix* find(F&& fits) {
@@ -223,14 +224,15 @@ class Writer {
   Random& rng_;
   Names& names_;
   const int depth_;
+  const bool wide_;
 };
 
 }  // namespace
 
-RandomGraph random_graph(uint64_t seed) {
+RandomGraph random_graph(uint64_t seed, bool wide) {
   Random rng(seed);
   Names names;
-  Writer main(rng, names, 0);
+  Writer main(rng, names, 0, wide);
   RandomGraph made;
   std::string heads;
   constexpr int kInputs = 3;
@@ -242,7 +244,7 @@ RandomGraph random_graph(uint64_t seed) {
     made.inputs.emplace_back(std::move(t));
     main.values.push_back(m);
   }
-  for (int n = 4 + main.below(18); n > 0; --n) main.add_node();
+  for (int n = (wide ? 12 : 4) + main.below(18); n > 0; --n) main.add_node();
   std::string results;
   for (size_t v = kInputs; v < main.values.size(); ++v) {
     if (v + 2 < main.values.size() && !rng.one_in(5)) continue;

@@ -18,8 +18,9 @@ struct RandomGraph {
 
 // Arithmetic, products, joins, splits, reshapes (by computed shapes, too) and softmaxes of small matrices; If on what
 // the data says, Loop and Scan with captured values, nested up to two deep; NonZero and what follows from it, in bodies
-// too. All nodes are named. The same graph and inputs for the same seed.
-RandomGraph random_graph(uint64_t seed);
+// too. All nodes are named. A wide one has more of them, and more that need nothing of each other. The same graph and
+// inputs for the same seed.
+RandomGraph random_graph(uint64_t seed, bool wide = false);
 
 // Takes about `percent` of the nodes, by name: for the claims of a device's provider.
 std::function<bool(const Graph&, const GraphNode&)> some_nodes(uint64_t seed, int percent);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -12,6 +13,7 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "device/lanes.h"
 #include "exec/program_builder_for_tests.h"
 #include "exec/shadow.h"
 #include "plan/random_problem_for_tests.h"
@@ -33,10 +35,72 @@ SessionOptions plain(OptimizationLevel level) {
   return o;
 }
 
+// How a graph is run: each option drawn by itself, so that all come together with all others.
+struct Draw {
+  explicit Draw(uint64_t seed) : rng(seed + 0x5eed'0000) {
+    for (int64_t d = rng.below(3); d > 0; --d) device_lanes.push_back(1 + static_cast<int>(rng.below(2)));
+    lanes = 1 + static_cast<int>(rng.below(4));
+    threads = 1 + static_cast<int>(rng.below(3));
+    constexpr OptimizationLevel kLevels[] = {OptimizationLevel::disabled, OptimizationLevel::basic,
+                                             OptimizationLevel::extended, OptimizationLevel::all};
+    level = kLevels[rng.below(4)];
+    plan = rng.one_in(8) ? PlanMode::off : PlanMode::packed;
+    share = !rng.one_in(5);
+    delays = rng.one_in(2);
+    events = rng.one_in(2);
+    wide = !rng.one_in(3);
+    percent = rng.one_in(2) ? 5 + static_cast<int>(rng.below(15)) : 20 + static_cast<int>(rng.below(70));
+    fails = 1 + rng.below(7);
+  }
+  bool two_device_lanes() const { return std::ranges::count(device_lanes, 2) > 0; }
+  std::string text() const {
+    return fmt::format(
+        "{} lanes, {} threads, level {}, plan {}, share {}, device lanes [{}], delays {}, events {}, {} %", lanes,
+        threads, static_cast<int>(level), static_cast<int>(plan), share, fmt::join(device_lanes, " "), delays, events,
+        percent);
+  }
+
+  Random rng;
+  std::vector<int> device_lanes;  // by device
+  int lanes = 1, threads = 1, percent = 0;
+  OptimizationLevel level{};
+  PlanMode plan{};
+  bool wide = false, share = true, delays = false, events = false;
+  int64_t fails = 0;  // which piece of a device's work
+};
+
+// The devices of a draw, with a provider for each.
+class Devices {
+ public:
+  Devices(const Draw& draw, uint64_t seed) {
+    for (size_t d = 0; d < draw.device_lanes.size(); ++d) {
+      SimDeviceOptions o{.index = static_cast<uint16_t>(d + 1), .lanes = draw.device_lanes[d]};
+      o.max_delay_us = draw.delays ? 60 : 0;
+      o.seed = static_cast<uint32_t>(seed);
+      o.waits_for_other_devices = o.copies_from_other_devices = draw.events;
+      all.push_back(SimDevice::make(o).value());
+      names_.push_back(absl::StrCat("Provider", d));
+      providers_.push_back(
+          std::make_unique<SimProviderScope>(names_.back(), all.back(), some_nodes(seed + 99 * d, draw.percent)));
+    }
+  }
+  SessionOptions with(SessionOptions options) const {
+    for (const std::string& name : names_) options = with_provider(name, options);
+    return options;
+  }
+  std::vector<std::shared_ptr<SimDevice>> all;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<SimProviderScope>> providers_;
+};
+
 // What the graphs of a test had between them.
 struct Seen {
   int64_t lanes[5] = {}, waits = 0, dynamic = 0, bodies = 0, views = 0, overwrites = 0, launches = 0;
-  void add(const CompiledProgram& p) {
+  // By lanes of the host, devices, whether one has two lanes, delays: of programs that have so many lanes.
+  std::map<std::array<int, 4>, int64_t> together;
+  void add(const CompiledProgram& p, const Draw& draw) {
     waits += p.waits.waits;
     views += std::ranges::count(p.plan.aliases, 1);
     for (const ValuePlace& v : p.plan.values) overwrites += v.overwrites != kNoId;
@@ -44,7 +108,9 @@ struct Seen {
       dynamic += !step.runnable;
       bodies += static_cast<int64_t>(step.extras->bodies.size());
     }
-    ++lanes[std::min(p.host_lanes.lanes, 4)];
+    const int host_lanes = std::min(p.host_lanes.lanes, 4);
+    ++lanes[host_lanes];
+    ++together[{host_lanes, static_cast<int>(draw.device_lanes.size()), draw.two_device_lanes(), draw.delays}];
   }
 };
 
@@ -71,38 +137,29 @@ uint64_t first_case() {
 
 class RandomGraphs : public testing::Test {
  protected:
-  // Runs of a graph planned in lanes; on devices too, as the seed has it.
+  // Runs of a graph planned in lanes, on devices too, as it is drawn.
   void check(uint64_t seed) {
-    const RandomGraph graph = random_graph(seed);
-    SCOPED_TRACE(absl::StrCat("seed ", seed, "\n", graph.text));
-    const int devices = seed % 3 == 0 ? 1 + static_cast<int>(seed % 2) : 0;
-    constexpr OptimizationLevel kLevels[] = {OptimizationLevel::disabled, OptimizationLevel::basic,
-                                             OptimizationLevel::extended, OptimizationLevel::all};
-    // A device runs the same kernels as the host only where none were packed or merged.
-    const OptimizationLevel level = devices ? OptimizationLevel::disabled : kLevels[seed % 4];
-    const auto reference = session_of(graph.text, plain(level));
+    const Draw draw(seed);
+    const RandomGraph graph = random_graph(seed, draw.wide);
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ": ", draw.text(), "\n", graph.text));
+    const Devices devices(draw, seed);
+    // A device runs the same kernels as the host only where none were packed or merged; else the devices, one step
+    // after the other, say what is right.
+    const bool by_host = devices.all.empty() || draw.level == OptimizationLevel::disabled;
+    auto reference = session_of(graph.text, by_host ? plain(draw.level) : devices.with(plain(draw.level)));
     ASSERT_TRUE(reference);
     const auto want = run(*reference, graph.inputs);
     ASSERT_TRUE(want);
+    reference.reset();
 
     SessionOptions options;
-    options.optimization_level = level;
-    options.lanes = 1 + static_cast<int>(seed / 2 % 4);
-    options.intra_op_threads = 1 + static_cast<int>(seed / 5 % 3);
+    options.optimization_level = draw.level;
+    options.lanes = draw.lanes;
+    options.intra_op_threads = draw.threads;
+    options.plan = draw.plan;
+    options.share = draw.share;
     options.validate_plans = true;
-    std::vector<std::shared_ptr<SimDevice>> made;
-    std::vector<std::unique_ptr<SimProviderScope>> providers;
-    for (int d = 0; d < devices; ++d) {
-      SimDeviceOptions o{.index = static_cast<uint16_t>(d + 1), .lanes = 1 + static_cast<int>(seed / 6 % 2)};
-      o.max_delay_us = seed % 4 ? 0 : 60;
-      o.seed = static_cast<uint32_t>(seed);
-      o.waits_for_other_devices = o.copies_from_other_devices = seed / 6 % 4 == 0;
-      made.push_back(SimDevice::make(o).value());
-      const std::string name = absl::StrCat("Provider", d);
-      providers.push_back(
-          std::make_unique<SimProviderScope>(name, made.back(), some_nodes(seed + 99 * static_cast<uint64_t>(d), 50)));
-      options = with_provider(name, options);
-    }
+    options = devices.with(options);
     {
       const auto session = session_of(graph.text, options);
       ASSERT_TRUE(session);
@@ -110,7 +167,8 @@ class RandomGraphs : public testing::Test {
       for (const Value& v : graph.inputs) dims.push_back(v.tensor().dims);
       const auto program = session->plan_for(dims);
       ASSERT_TRUE(program.ok()) << program.status();
-      seen_.add(**program);
+      seen_.add(**program, draw);
+      const int64_t live_at_load = live_bytes(*session);
       EXPECT_EQ(run(*session, graph.inputs), want) << "not watched";
       for (const auto poison : {std::byte{0xff}, std::byte{0x5a}}) {
         ShadowSink shadow(poison);
@@ -119,18 +177,18 @@ class RandomGraphs : public testing::Test {
         EXPECT_EQ(run(*session, graph.inputs, watched), want) << "watched";
         EXPECT_TRUE(shadow.faults().empty()) << shadow.faults().front() << "\n" << text_of(**program);
       }
-      for (const auto& d : made) d->fail_work(1 + static_cast<int64_t>(seed % 7));
-      for (const auto& d : made) {
+      for (const auto& d : devices.all) d->fail_work(draw.fails);
+      for (const auto& d : devices.all) {
         std::vector<Value> outputs(session->outputs().size());
         session->run_ordered(graph.inputs, outputs).IgnoreError();
         d->fail_work(0);
       }
-      if (devices > 0) {
+      if (!devices.all.empty()) {
         EXPECT_EQ(run(*session, graph.inputs), want) << "after a run that failed";
       }
-      EXPECT_EQ(live_bytes(*session), live_bytes(*reference)) << "constants only";
+      EXPECT_EQ(live_bytes(*session), live_at_load) << "constants only";
     }
-    for (const auto& d : made) {
+    for (const auto& d : devices.all) {
       seen_.launches += d->counts().launches;
       EXPECT_EQ(d->counts().freed_in_use, 0);
       EXPECT_EQ(d->allocator().statistics().live, 0);
@@ -150,8 +208,10 @@ class RandomGraphs : public testing::Test {
 TEST_F(RandomGraphs, Check28_ValidatorShadowAndResultsAgree) {
   const uint64_t count = random_cases(400);
   for (uint64_t seed = first_case(); seed < count && !HasFailure(); ++seed) check(seed);
-  if (first_case() > 0) return;
+  if (first_case() > 0 || HasFailure()) return;
   for (int lanes = 1; lanes <= 4; ++lanes) EXPECT_GT(seen_.lanes[lanes], 0) << lanes;
+  // No device; one or two devices, with and without two lanes; each with and without delays, in one to four lanes.
+  EXPECT_GE(seen_.together.size(), count < 4000 ? 36u : 40u);
   for (const int64_t some : {seen_.waits, seen_.dynamic, seen_.bodies, seen_.views, seen_.overwrites, seen_.launches})
     EXPECT_GT(some, 50);
 }
@@ -179,6 +239,11 @@ class Order {
   std::vector<std::vector<bool>> before_;  // of a step: those before it
 };
 
+bool on_host(const Program& p, int32_t step) {
+  const auto lane = static_cast<size_t>(p.steps[step].lane);
+  return lane >= p.lane_device.size() || p.lane_device[lane] < 0;
+}
+
 struct Uses {
   int32_t writer = -1;
   std::vector<int32_t> readers;
@@ -195,7 +260,8 @@ std::vector<Uses> uses_of(const Program& p) {
 }
 
 bool meet(const ProgramValue& a, const ProgramValue& b) {
-  return a.base == Base::slab && b.base == Base::slab && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+  return a.base == Base::slab && b.base == Base::slab && a.device == b.device && a.offset < b.offset + b.bytes &&
+         b.offset < a.offset + a.bytes;
 }
 // A value of the slab that shares bytes with no other that is read.
 bool alone(const Program& p, const std::vector<Uses>& uses, size_t v) {
@@ -220,11 +286,13 @@ using Fault = bool (*)(Program&, Spoiler&, Random&);
 bool overlap(Program& p, Spoiler&, Random& rng) {
   const std::vector<Uses> uses = uses_of(p);
   const Order before(p);
-  for (int tries = 0; tries < 60; ++tries) {
+  for (int tries = 0; tries < 400; ++tries) {
     const auto n = static_cast<int64_t>(p.values.size());
     const auto victim = static_cast<size_t>(rng.below(n)), mover = static_cast<size_t>(rng.below(n));
     if (victim == mover || !alone(p, uses, victim) || !alone(p, uses, mover)) continue;
-    if (p.values[victim].offset + p.values[mover].bytes > p.slab_bytes) continue;
+    const int32_t device = p.values[victim].device;
+    const int64_t room = device < 0 ? p.slab_bytes : p.device_slab_bytes[static_cast<size_t>(device)];
+    if (p.values[mover].device != device || p.values[victim].offset + p.values[mover].bytes > room) continue;
     const int32_t writes = uses[mover].writer;
     if (before(writes, uses[victim].writer) || writes == uses[victim].writer) continue;
     if (std::ranges::count(uses[victim].readers, writes) > 0) continue;  // it may write the very bytes that it reads
@@ -279,6 +347,8 @@ bool early_release(Program& p, Spoiler&, Random&) {
       const int32_t v = step.extras->release_after[i];
       const Uses& u = uses[v];
       if (u.readers.size() < 2 || p.values[v].base != Base::side) continue;
+      if (!std::ranges::all_of(u.readers, [&](int32_t r) { return on_host(p, r); }))
+        continue;  // the host's may be gone
       const int32_t first = u.readers.front();
       if (!std::ranges::all_of(u.readers, [&](int32_t r) { return r == first || before(first, r); })) continue;
       if (&p.steps[first] == &step) continue;
@@ -297,7 +367,7 @@ bool spoil(const Program& p, Random& rng, Spoiler& spoiler, void (*act)(const Ru
   const size_t n = p.steps.size(), start = static_cast<size_t>(rng.below(static_cast<int64_t>(n)));
   for (size_t i = 0; i < n; ++i) {
     const auto s = static_cast<int32_t>((start + i) % n);
-    if (!p.steps[s].runnable || !fits(s)) continue;
+    if (!p.steps[s].runnable || !on_host(p, s) || !fits(s)) continue;
     spoiler = {s, act};
     return true;
   }
@@ -313,7 +383,8 @@ bool spoilt_input(Program& p, Spoiler& spoiler, Random& rng) {
   };
   return spoil(p, rng, spoiler, act, [&](int32_t s) {
     const ProgramValue *in = first(p, p.steps[s].inputs), *out = first(p, p.steps[s].outputs);
-    return in && out && in->base == Base::slab && in->bytes > 0 && !meet(*in, *out) && out->base != Base::none;
+    return in && out && in->base == Base::slab && in->device < 0 && in->bytes > 0 && !meet(*in, *out) &&
+           out->base != Base::none;
   });
 }
 // Whether another step, in no order with this one, may write the byte: then nobody can tell who did.
@@ -323,7 +394,9 @@ bool others_may_write(const Program& p, const Order& before, int32_t step, int64
     if (s == step || before(s, step) || before(step, s)) continue;
     const ProgramStep& other = p.steps[s];
     for (const int32_t v : other.outputs)
-      if (v >= 0 && p.values[v].base == Base::slab && within(p.values[v].offset, p.values[v].bytes)) return true;
+      if (v >= 0 && p.values[v].base == Base::slab && p.values[v].device < 0 &&
+          within(p.values[v].offset, p.values[v].bytes))
+        return true;
     if (other.scratch_shared + other.scratch_per_worker > 0 || !other.extras->bodies.empty()) return true;
   }
   return false;
@@ -339,14 +412,14 @@ bool stray_write(Program& p, Spoiler& spoiler, Random& rng) {
   return spoil(p, rng, spoiler, act, [&](int32_t s) {
     const ProgramStep& step = p.steps[s];
     const ProgramValue* out = first(p, step.outputs);
-    return step.outputs.size() == 1 && out && out->base == Base::slab && out->bytes > 0 &&
+    return step.outputs.size() == 1 && out && out->base == Base::slab && out->device < 0 && out->bytes > 0 &&
            step.extras->bodies.empty() && step.scratch_shared + step.scratch_per_worker == 0 &&
            !others_may_write(p, before, s, out->offset + out->bytes);
   });
 }
 // A step that runs before what it reads is made.
 bool swapped(Program& p, Spoiler&, Random& rng) {
-  if (p.lanes > 1 || p.steps.size() < 2) return false;
+  if (p.steps.size() < 2) return false;
   const std::vector<Uses> uses = uses_of(p);
   const size_t n = p.steps.size() - 1, start = static_cast<size_t>(rng.below(static_cast<int64_t>(n)));
   for (size_t i = 0; i < n; ++i) {
@@ -355,7 +428,7 @@ bool swapped(Program& p, Spoiler&, Random& rng) {
       return v >= 0 && uses[v].writer == static_cast<int32_t>(s) && p.values[v].base == Base::slab &&
              p.values[v].bytes > 0;
     });
-    if (!fed || !p.steps[s].runnable || !p.steps[s + 1].runnable) continue;
+    if (!fed || !p.steps[s].runnable || !p.steps[s + 1].runnable || p.steps[s].lane != p.steps[s + 1].lane) continue;
     std::swap(p.steps[s], p.steps[s + 1]);
     if (memory_is_there(p, uses_of(p))) return true;
     std::swap(p.steps[s], p.steps[s + 1]);
@@ -380,6 +453,20 @@ class SpoiltRun final : public StepSink {
   const Spoiler spoiler_;
 };
 
+// An executor with lanes on the devices of a session.
+struct FaultyRun : TestExecutor {
+  explicit FaultyRun(const Session& session) : TestExecutor(1) {
+    ExecEnvironment environment{&pool, io.get(), side.get(), budget, {}};
+    for (size_t d = 0; d < session.devices().drivers().size(); ++d) {
+      lanes.push_back(make_stream_lanes(session.devices().use(d)));
+      environment.devices.push_back(lanes.back().get());
+    }
+    executor = std::make_unique<Executor>(std::move(environment));
+  }
+  ~FaultyRun() { executor.reset(); }
+  std::vector<std::shared_ptr<StreamLanes>> lanes;
+};
+
 constexpr struct {
   const char* name;
   Fault seed;
@@ -390,30 +477,36 @@ TEST_F(RandomGraphs, EachSeededFaultIsCaught) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer ends such programs before the shadow can speak";
 #endif
-  std::map<std::string, int> seeded;
-  const uint64_t count = random_cases(200);
+  std::map<std::pair<std::string, bool>, int> seeded;  // by fault, and whether there are devices
+  std::map<std::string, int> in_lanes;                 // of devices and several host lanes together
+  const uint64_t count = random_cases(250);
   for (uint64_t seed = first_case(); seed < count && !HasFailure(); ++seed) {
-    const RandomGraph graph = random_graph(seed);
+    const Draw draw(seed);
+    const RandomGraph graph = random_graph(seed, draw.wide);
+    const Devices devices(draw, seed);
     SessionOptions options;
     options.optimization_level = OptimizationLevel::disabled;
-    options.lanes = 1 + static_cast<int>(seed % 3);
+    options.lanes = draw.lanes;
     options.intra_op_threads = 2;
-    const auto session = session_of(graph.text, options);
+    const auto session = session_of(graph.text, devices.with(options));
     ASSERT_TRUE(session);
     std::vector<Dims> dims;
     for (const Value& v : graph.inputs) dims.push_back(v.tensor().dims);
     const auto compiled = session->plan_for(dims);
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     if ((*compiled)->steps.empty()) continue;  // the graph gives its inputs back
+    const bool on_devices = !(*compiled)->lane_device.empty() && (*compiled)->lane_device.back() >= 0;
     for (const auto& fault : kFaults) {
-      SCOPED_TRACE(absl::StrCat(fault.name, ", seed ", seed, "\n", graph.text));
+      SCOPED_TRACE(absl::StrCat(fault.name, ", seed ", seed, ": ", draw.text(), "\n", graph.text));
       const auto program = std::make_shared<Program>(static_cast<const Program&>(**compiled));
       Random rng(seed);
       Spoiler spoiler;
       if (!fault.seed(*program, spoiler, rng)) continue;
-      ++seeded[fault.name];
-      // One thread goes through all lanes: what steps would do that meet by chance is not for a test to wait for.
-      TestExecutor e(1);
+      ++seeded[{fault.name, on_devices}];
+      in_lanes[fault.name] += on_devices && (*compiled)->host_lanes.lanes > 1;
+      // One thread goes through the host's lanes: what steps would do that meet by chance is not for a test to wait
+      // for.
+      FaultyRun e(*session);
       SpoiltRun sink(*program, spoiler);
       ExecOptions watched;
       watched.sink = &sink;
@@ -422,8 +515,12 @@ TEST_F(RandomGraphs, EachSeededFaultIsCaught) {
       EXPECT_TRUE(!sink.shadow.faults().empty() || !status.ok()) << text_of(*program);
     }
   }
-  if (first_case() > 0) return;
-  for (const auto& fault : kFaults) EXPECT_GT(seeded[fault.name], 5) << fault.name;
+  if (first_case() > 0 || HasFailure()) return;
+  for (const auto& fault : kFaults) {
+    EXPECT_GT((seeded[{fault.name, false}]), 2) << fault.name;
+    EXPECT_GT((seeded[{fault.name, true}]), 2) << fault.name << " with devices";
+    EXPECT_GT(in_lanes[fault.name], 0) << fault.name << " with devices and lanes";
+  }
 }
 
 }  // namespace
