@@ -63,14 +63,27 @@ MemoryReport Session::memory_report() const {
   return out;
 }
 
-int64_t Session::trim(int64_t target) const { return rep_->session->trim(target); }
-Status Session::set_memory_limit(int64_t bytes) const { return public_status(rep_->session->set_memory_limit(bytes)); }
+int64_t Session::trim(int64_t target) const {
+  const int64_t before = rep_->session->memory_statistics().retained;
+  try {
+    return rep_->session->trim(target);
+  } catch (const std::bad_alloc&) {  // for its lists: some of it went
+    return before - rep_->session->memory_statistics().retained;
+  }
+}
+Status Session::set_memory_limit(int64_t bytes) const {
+  return guarded([&] { return rep_->session->set_memory_limit(bytes); });
+}
 Status Session::set_retention(const RetentionCaps& caps) const {
-  return public_status(rep_->session->set_retention(inner_caps(caps)));
+  return guarded([&] { return rep_->session->set_retention(inner_caps(caps)); });
 }
 
 MemoryStats memory_stats() { return public_stats(process_memory_statistics()); }
-Status set_memory_limit(int64_t bytes) { return public_status(set_process_memory_limit(bytes)); }
-Status set_device_memory_limit(int64_t bytes) { return public_status(set_process_device_memory_limit(bytes)); }
+Status set_memory_limit(int64_t bytes) {
+  return guarded([&] { return set_process_memory_limit(bytes); });
+}
+Status set_device_memory_limit(int64_t bytes) {
+  return guarded([&] { return set_process_device_memory_limit(bytes); });
+}
 
 }  // namespace forethought::v1

@@ -55,6 +55,42 @@ std::string state_model() {
   return wire::serialize(m);
 }
 
+std::string layers_model() {
+  const auto graph = graph_from_text(R"(graph layers(%x: f32[N,16]) {
+    %v: f32[16,32] = Expand(0.5, [16, 32])
+    %w: f32[32,4] = Expand(0.25, [32, 4])
+    %a = MatMul(%x, %v)
+    %b = Softmax<axis=-1>(%a)
+    %c = Concat<axis=1>(%b, %x)
+    %d = MatMul(%b, %w)
+    return %c, %d
+  })");
+  return model_bytes(**graph).value();
+}
+
+std::string branches_model() {
+  const auto graph = graph_from_text(R"(graph branches(%x: f32[N,4]) {
+    %sum = ReduceSum<keepdims=0>(%x)
+    %some = Relu(%sum)
+    %flag = Cast<to=9>(%some)
+    %y = If(%flag; %x) {
+      then_branch: graph(%p: f32[N,4]) {
+        %q = Neg(%p)
+        return %q
+      }
+      else_branch: graph(%p: f32[N,4]) {
+        %q = Exp(%p)
+        %r = Sub(%q, 1.0)
+        return %r
+      }
+    }
+    %found = NonZero(%y)
+    %z = Cast<to=1>(%found)
+    return %y, %z
+  })");
+  return model_bytes(**graph).value();
+}
+
 std::string loop_model(bool stacks) {
   const std::string head = "graph loop(%m: i64[], %x: f32[2]) { %y", loop = R"( = Loop(%m, bool true, %x) {
       body: graph(%i: i64[], %go: bool[], %s: f32[2]) {

@@ -1,6 +1,10 @@
 // What stands behind the public classes, and the ways between public and inner types.
 #pragma once
 
+#include <exception>
+#include <new>
+#include <type_traits>
+
 #include "base/status.h"
 #include "forethought/session.h"
 #include "session/session.h"
@@ -28,6 +32,22 @@ struct Session::Rep {
 Status public_status(const ::forethought::Status& status);
 Value public_value(::forethought::Value value);
 const ::forethought::Value& inner_value(const Value& value);
+// What the library and others throw ends here, as an error like another. A Status comes back as it is.
+template <typename F>
+Status guarded(F&& f) {
+  try {
+    if constexpr (std::is_same_v<decltype(f()), Status>) {
+      return f();
+    } else {
+      return public_status(f());
+    }
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::exhausted, "the system has no more memory");
+  } catch (const std::exception& e) {
+    return Status(ErrorCode::internal, e.what());
+  }
+}
+
 ::forethought::RetentionCaps inner_caps(const RetentionCaps& caps);
 // Null stays null.
 std::shared_ptr<MemorySource> inner_source(std::shared_ptr<Allocator> allocator);

@@ -2,8 +2,6 @@
 #include "forethought/session.h"
 
 #include <algorithm>
-#include <exception>
-#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "api/rep.h"
@@ -80,18 +78,6 @@ Metadata public_metadata(const ModelInfo& info) {
   in.external_data_folder = o.external_data_folder;
   in.optimized_model_path = o.save_optimized_to;
   return in;
-}
-
-// What libraries throw ends here, as an error like another.
-template <typename F>
-Status guarded(F&& f) {
-  try {
-    return public_status(f());
-  } catch (const std::bad_alloc&) {
-    return Status(ErrorCode::exhausted, "the system has no more memory");
-  } catch (const std::exception& e) {
-    return Status(ErrorCode::internal, e.what());
-  }
 }
 
 std::shared_ptr<Session::Rep> wrap(std::unique_ptr<::forethought::Session> session) {
@@ -319,9 +305,13 @@ Status PreparedRun::Rep::donate() {
 }
 
 Status PreparedRun::run(const Cancel* cancel) {
-  if (Status s = rep_->donate(); !s.ok()) return s;
-  // Memory of the last run that nobody holds any more goes back before this one takes its own.
-  std::copy(rep_->bound.begin(), rep_->bound.end(), rep_->outputs.begin());
+  Status begun = guarded([&]() -> Status {
+    if (Status s = rep_->donate(); !s.ok()) return s;
+    // Memory of the last run that nobody holds any more goes back before this one takes its own.
+    std::copy(rep_->bound.begin(), rep_->bound.end(), rep_->outputs.begin());
+    return Status();
+  });
+  if (!begun.ok()) return begun;
   Status status = guarded([&]() -> ::forethought::Status {
     if (!cancel) return rep_->session->session->run_ordered(rep_->inputs, rep_->outputs, rep_->options);
     RunOptions options;

@@ -97,7 +97,13 @@ class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from
     auto block = DeviceBlock::take(use_, MemoryRole::planned, bytes, who);
     if (!block.ok() && trim() > 0) block = DeviceBlock::take(use_, MemoryRole::planned, bytes, who);
     if (!block.ok()) return block.status();
-    Kept* made = new Kept(std::move(*block));
+    auto fresh = std::make_unique<Kept>(std::move(*block));
+    {
+      const std::lock_guard lock(mutex_);
+      if (kept_.capacity() < made_ + 1) kept_.reserve(2 * (made_ + 1));  // keep() must find room
+      ++made_;
+    }
+    Kept* made = fresh.release();
     made->release = [](BufferHeader* h) {
       auto* kept = static_cast<Kept*>(h);
       const std::shared_ptr<StreamLanesImpl> owner = std::move(kept->owner);  // may be the last that knows of it
@@ -113,7 +119,9 @@ class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from
     std::vector<Kept*> gone;
     {
       const std::lock_guard lock(mutex_);
-      gone.swap(kept_);
+      gone.assign(kept_.begin(), kept_.end());  // kept_ keeps its room
+      kept_.clear();
+      made_ -= gone.size();
       kept_bytes_ = largest_ = 0;
       most_out_ = out_;
     }
@@ -143,7 +151,10 @@ class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from
   }
   void take_back(std::unique_ptr<DeviceStream> stream) {
     const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(stream));
+    try {
+      idle_.push_back(std::move(stream));
+    } catch (const std::bad_alloc&) {  // then it ends
+    }
   }
 
  private:
@@ -188,9 +199,15 @@ class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from
       kept_bytes_ += kept->block.bytes();
       const int64_t cap = largest_ * most_out_ + largest_ * most_out_ / 4;
       while (kept_bytes_ > cap) {
-        kept_bytes_ -= kept_.front()->block.bytes();
-        gone.push_back(kept_.front());
+        Kept* const oldest = kept_.front();
         kept_.erase(kept_.begin());
+        kept_bytes_ -= oldest->block.bytes();
+        --made_;
+        try {
+          gone.push_back(oldest);
+        } catch (const std::bad_alloc&) {  // then it goes with the lock held
+          delete oldest;
+        }
       }
     }
     destroy(gone);
@@ -208,6 +225,7 @@ class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<DeviceStream>> idle_;
   std::vector<Kept*> kept_;  // most recently used last
+  size_t made_ = 0;          // that are kept or out
   int64_t kept_bytes_ = 0, largest_ = 0, out_ = 0, most_out_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "exec/frame.h"
@@ -47,20 +48,25 @@ StatusOr<Executor::Resources> Executor::acquire(const std::shared_ptr<const Prog
     if (frame != idle_frames_.rend()) r.frame = take_at(idle_frames_, std::prev(frame.base()));
     ++runs_;
   }
-  r.slab = slabs_.take(program->slab_bytes);
-  Status status = r.slab->ensure(program->slab_bytes);
-  if (!status.ok() && trim() > 0) status = r.slab->ensure(program->slab_bytes);  // what idles may be what is missing
-  if (!status.ok()) {
-    release(program, std::move(r), 0);
-    return status;
+  Status status;
+  try {
+    r.slab = slabs_.take(program->slab_bytes);
+    status = r.slab->ensure(program->slab_bytes);
+    if (!status.ok() && trim() > 0) status = r.slab->ensure(program->slab_bytes);  // what idles may be what is missing
+    if (status.ok()) {
+      r.slab->set_in_use(true);
+      if (!r.frame) r.frame = std::make_unique<Frame>(environment_, program, 0);
+    }
+  } catch (const std::bad_alloc&) {
+    status = exhausted("the system has no more memory for a run");
   }
-  r.slab->set_in_use(true);
-  if (!r.frame) r.frame = std::make_unique<Frame>(environment_, program, 0);
-  return r;
+  if (status.ok()) return r;
+  release(program, std::move(r), 0);
+  return status;
 }
 
 void Executor::release(const std::shared_ptr<const Program>& program, Resources r, int64_t io) {
-  r.slab->set_in_use(false);
+  if (r.slab) r.slab->set_in_use(false);
   const bool keeps_frame = r.frame && r.frame->fit();  // lanes that could not be opened may open for the next run
   const int64_t slabs = Pages::rounded(program->slab_bytes) + (r.frame ? r.frame->give_slabs_back() : 0);
   std::unique_ptr<Frame> dropped;  // ends after the lock
@@ -78,7 +84,7 @@ void Executor::release(const std::shared_ptr<const Program>& program, Resources 
     if (keeps_frame) idle_frames_.push_back(std::move(r.frame));
     if (idle_frames_.size() > kIdleFrames) dropped = take_at(idle_frames_, idle_frames_.begin());
   }
-  slabs_.give_back(std::move(r.slab));
+  if (r.slab) slabs_.give_back(std::move(r.slab));
 }
 
 void Executor::set_caps() {

@@ -1,6 +1,7 @@
 #include "memory/memory_calls_testing.h"
 
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <fmt/format.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -150,6 +151,77 @@ bool MemoryCallRecorder::attributes_callers() {
 #endif
 }
 
+namespace {
+
+// The program itself, and the library of containers and strings, which works for whoever calls it.
+Range program_code, containers_code;
+std::atomic<int64_t> fail_in{0};  // counts down to the one that fails; 0: none
+std::atomic<bool> refused_one{false};
+std::atomic<int64_t> blocks{0};
+constexpr int kFrames = 24;
+void* refused_frames[kFrames];
+int refused_depth = 0;
+
+bool within(const Range& range, const void* at) {
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  return range.begin <= address && address < range.end;
+}
+
+int find_code(dl_phdr_info* info, size_t, void*) {
+  Range* const range = file_name(info->dlpi_name).empty() && program_code.end == 0 ? &program_code
+                       : file_name(info->dlpi_name).starts_with("libstdc++")       ? &containers_code
+                                                                                   : nullptr;
+  for (int p = 0; range && p < info->dlpi_phnum; ++p) {
+    const auto& header = info->dlpi_phdr[p];
+    if (header.p_type == PT_LOAD && (header.p_flags & PF_X))
+      *range = {info->dlpi_addr + header.p_vaddr, info->dlpi_addr + header.p_vaddr + header.p_memsz};
+  }
+  return 0;
+}
+
+// Whether a call that returns to `caller` is our code's.
+[[gnu::noinline]] bool asked_by_us(void* caller) {
+  if (!within(containers_code, caller)) return within(program_code, caller);
+  void* frames[kFrames];
+  const int depth = backtrace(frames, kFrames);
+  int f = 0;
+  while (f < depth && frames[f] != caller) ++f;
+  while (f < depth && within(containers_code, frames[f])) ++f;
+  return f < depth && within(program_code, frames[f]);
+}
+
+bool allocation_fails(void* caller) {
+  if (fail_in.load(std::memory_order_relaxed) <= 0 || !asked_by_us(caller)) return false;
+  if (--fail_in != 0) return false;
+  refused_depth = backtrace(refused_frames, kFrames);
+  refused_one = true;
+  return true;
+}
+
+}  // namespace
+
+FailAllocation::FailAllocation(int64_t nth) {
+  if (program_code.end == 0) dl_iterate_phdr(find_code, nullptr);
+  void* frame;
+  backtrace(&frame, 1);  // its first call loads a library
+  refused_one = false;
+  fail_in = nth;
+}
+FailAllocation::~FailAllocation() { fail_in = 0; }
+bool FailAllocation::triggered() const { return refused_one; }
+std::string refused_allocation() {
+  std::string text;
+  for (int f = 0; f < refused_depth; ++f) {
+    Dl_info info{};
+    dladdr(refused_frames[f], &info);
+    text += fmt::format("{}+{:#x} ", file_name(info.dli_fname),
+                        static_cast<char*>(refused_frames[f]) - static_cast<char*>(info.dli_fbase));
+  }
+  return text;
+}
+
+int64_t blocks_in_use() { return blocks; }
+
 int64_t minor_faults() {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -158,11 +230,12 @@ int64_t minor_faults() {
 
 }  // namespace forethought
 
+#define FT_CALLER __builtin_extract_return_addr(__builtin_return_address(0))
+
 #ifndef FT_SANITIZED
 
 using forethought::Kind;
 using forethought::note;
-#define FT_CALLER __builtin_extract_return_addr(__builtin_return_address(0))
 
 extern "C" {
 void* __libc_malloc(size_t);
@@ -222,19 +295,37 @@ int madvise(void* at, size_t bytes, int advice) noexcept {
 }
 }  // extern "C"
 
+#endif  // FT_SANITIZED
+
 namespace {
-void* counted_new(size_t bytes, size_t alignment, void* caller) noexcept {
+#ifdef FT_SANITIZED  // the hooks count, and blocks come from the sanitizer's heap
+void* heap_block(size_t bytes, size_t alignment, void*) noexcept {
+  return alignment > 16 ? aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment) : malloc(bytes);
+}
+void free_block(void* data, void*) noexcept { free(data); }
+#else
+void* heap_block(size_t bytes, size_t alignment, void* caller) noexcept {
   note(Kind::allocation, bytes, caller);
-  bytes += bytes == 0;
   return alignment > 16 ? __libc_memalign(alignment, bytes) : __libc_malloc(bytes);
+}
+void free_block(void* data, void* caller) noexcept {
+  note(Kind::release, 0, caller);
+  __libc_free(data);
+}
+#endif
+void* counted_new(size_t bytes, size_t alignment, void* caller) noexcept {
+  if (forethought::allocation_fails(caller)) return nullptr;
+  forethought::blocks.fetch_add(1, std::memory_order_relaxed);
+  return heap_block(bytes + (bytes == 0), alignment, caller);
 }
 void* counted_new_or_throw(size_t bytes, size_t alignment, void* caller) {
   if (void* const data = counted_new(bytes, alignment, caller)) return data;
   throw std::bad_alloc();
 }
 void counted_delete(void* data, void* caller) noexcept {
-  if (data) note(Kind::release, 0, caller);
-  __libc_free(data);
+  if (!data) return;
+  forethought::blocks.fetch_sub(1, std::memory_order_relaxed);
+  free_block(data, caller);
 }
 }  // namespace
 
@@ -260,5 +351,3 @@ void operator delete(void* p, size_t, std::align_val_t) noexcept { counted_delet
 void operator delete[](void* p, size_t, std::align_val_t) noexcept { counted_delete(p, FT_CALLER); }
 void operator delete(void* p, const std::nothrow_t&) noexcept { counted_delete(p, FT_CALLER); }
 void operator delete[](void* p, const std::nothrow_t&) noexcept { counted_delete(p, FT_CALLER); }
-
-#endif

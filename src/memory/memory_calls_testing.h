@@ -35,6 +35,22 @@ class MemoryCallRecorder {
   static bool attributes_callers();  // false under the sanitizers
 };
 
+// While it lives, the n-th operator new of our code (1: the next), on whatever thread, has no memory to give: once.
+// What the libraries above, and any other shared library, ask for is served and not counted. Under the sanitizers, too.
+class FailAllocation {
+ public:
+  explicit FailAllocation(int64_t nth);
+  ~FailAllocation();
+  FailAllocation(const FailAllocation&) = delete;
+  FailAllocation& operator=(const FailAllocation&) = delete;
+  bool triggered() const;  // it has come to that
+};
+// The frames that asked for what was refused last, innermost first: "program+0xADDRESS" for addr2line.
+std::string refused_allocation();
+
+// What operator new gave and operator delete has not had back, of the whole program.
+int64_t blocks_in_use();
+
 // Page faults of this process so far that needed no reading from a disk.
 int64_t minor_faults();
 

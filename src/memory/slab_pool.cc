@@ -2,6 +2,8 @@
 #include "memory/slab_pool.h"
 
 #include <algorithm>
+#include <iterator>
+#include <new>
 #include <utility>
 
 namespace forethought {
@@ -28,8 +30,12 @@ std::unique_ptr<Slab> SlabPool::take(int64_t bytes) {
 void SlabPool::give_back(std::unique_ptr<Slab> slab) {
   Slabs dropped;
   const std::lock_guard lock(mutex_);
-  idle_bytes_ += slab->capacity();
-  idle_.push_back(std::move(slab));
+  const int64_t bytes = slab->capacity();
+  try {
+    idle_.push_back(std::move(slab));
+    idle_bytes_ += bytes;
+  } catch (const std::bad_alloc&) {  // then it is not kept
+  }
   dropped = drop_down_to(cap_);
 }
 
@@ -55,10 +61,15 @@ void SlabPool::set_cap(int64_t bytes) {
 
 SlabPool::Slabs SlabPool::drop_down_to(int64_t bytes) {
   Slabs dropped;
+  if (idle_bytes_ <= bytes || idle_.empty()) return dropped;
+  try {
+    dropped.reserve(idle_.size());
+  } catch (const std::bad_alloc&) {  // then they go with the lock held
+  }
   size_t n = 0;
   while (idle_bytes_ > bytes && n < idle_.size()) idle_bytes_ -= idle_[n++]->capacity();
-  if (n == 0) return dropped;
-  dropped.assign(std::make_move_iterator(idle_.begin()), std::make_move_iterator(idle_.begin() + n));
+  if (dropped.capacity() >= n)
+    std::move(idle_.begin(), idle_.begin() + static_cast<std::ptrdiff_t>(n), std::back_inserter(dropped));
   idle_.erase(idle_.begin(), idle_.begin() + n);
   return dropped;
 }

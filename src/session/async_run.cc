@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 
 #include "session/session.h"
 
@@ -18,7 +19,8 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
 
   void run() noexcept override {
     Status status = run_session();
-    request_ = {};  // feeds go before anybody hears of the end
+    std::exchange(request_.feeds, {});  // they go before anybody hears of the end
+    std::exchange(request_.outputs, {});
     session_ = nullptr;
     const Callback callback = std::exchange(callback_, nullptr);
     AsyncRun own = std::exchange(for_callback_, {});
@@ -114,11 +116,15 @@ StatusOr<AsyncRun> AsyncRun::start(Runner& runner, Session& session, AsyncReques
   auto state = std::make_shared<State>(runner.core(), session, std::move(request), std::move(callback));
   AsyncRun run(state);
   state->keep_for_callback(run);
-  if (Status begun = runner.start(state); !begun.ok()) {
-    state->keep_for_callback({});
-    return begun;
+  Status begun;
+  try {
+    begun = runner.start(state);
+  } catch (const std::bad_alloc&) {
+    begun = exhausted("the system has no more memory for a run");
   }
-  return run;
+  if (begun.ok()) return run;
+  state->keep_for_callback({});  // else the two would keep each other
+  return begun;
 }
 
 bool AsyncRun::over() const { return handle_->state->over(); }

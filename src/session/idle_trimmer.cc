@@ -1,5 +1,6 @@
 #include "session/idle_trimmer.h"
 
+#include <new>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -34,8 +35,11 @@ void IdleTrimmer::watch() {
     const int64_t runs = runs_.load(std::memory_order_relaxed);
     const bool idle = runs == seen && under_way_.load(std::memory_order_relaxed) == 0;
     if (idle && trimmed != runs) {
-      trim_();
-      trimmed = runs;
+      try {
+        trim_();
+        trimmed = runs;
+      } catch (const std::bad_alloc&) {  // for its lists; the next pause tries again
+      }
     }
     seen = runs;
   }

@@ -106,13 +106,20 @@ class Loop {
         if (range.next.load(std::memory_order_relaxed) >= range.end) break;
         const int64_t block = range.next.fetch_add(1, std::memory_order_relaxed);
         if (block >= range.end) break;
-        body_(block, worker);
+        try {
+          body_(block, worker);
+        } catch (...) {
+          if (!failed_.exchange(true, std::memory_order_relaxed)) failure_ = std::current_exception();
+        }
       }
     }
     handover_.fetch_add(1, std::memory_order_release);
   }
-  // What the blocks wrote is visible to the caller from here on.
-  void join() const { static_cast<void>(handover_.load(std::memory_order_acquire)); }
+  // What the blocks wrote is visible to the caller from here on, and what one of them threw is thrown again.
+  void join() const {
+    static_cast<void>(handover_.load(std::memory_order_acquire));
+    if (failure_) std::rethrow_exception(failure_);
+  }
 
  private:
   Range* ranges_;
@@ -120,9 +127,11 @@ class Loop {
   const Pool* pool_;
   FunctionRef<void(int64_t, int)> body_;
   std::atomic<int> handover_{0};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr failure_;  // of the block that set failed_
 };
 
-void run_inline(int64_t blocks, int worker, FunctionRef<void(int64_t, int)> body) noexcept {
+void run_inline(int64_t blocks, int worker, FunctionRef<void(int64_t, int)> body) {
   for (int64_t b = 0; b < blocks; ++b) body(b, worker);
 }
 

@@ -26,8 +26,8 @@ class Pool {
   // number of blocks from shapes alone; which worker takes which block is free. 0 <= worker < size(), and no two
   // blocks of one call run at the same time under one worker number. Runs on the calling thread alone if there is one
   // block or one thread, or when called from within a body (then under that body's worker number). A task of a Crew is
-  // no body: its loops are split. Allocates nothing (oneTBB keeps a cache of tasks). A body must not throw: that ends
-  // the process.
+  // no body: its loops are split. Allocates nothing (oneTBB keeps a cache of tasks). What a body throws is thrown again
+  // when no block is at work any more; of several, one.
   void parallel_for(int64_t blocks, FunctionRef<void(int64_t block, int worker)> body);
 
  private:

@@ -21,11 +21,15 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
     if (closed_) return cancelled("the process exits; no run begins any more");
     if (idle_ == 0 && threads_.size() < most_threads_) {
       try {
+        threads_.reserve(most_threads_);  // first: a thread that has begun must find its place
         threads_.emplace_back([core = shared_from_this()] { core->serve(); });
       } catch (const std::system_error& e) {
         if (threads_.empty()) return exhausted(std::string("the system starts no thread for the run: ") + e.what());
       }
     }
+    // What begins a job has nobody to tell that there is no memory, so all that it needs is there.
+    const size_t jobs = queue_.size() + running_.size() + 1;
+    if (running_.capacity() < jobs) running_.reserve(2 * jobs);
     queue_.push_back(std::move(job));
     changed_.notify_one();
     return absl::OkStatus();

@@ -84,6 +84,15 @@ def unit_suites(scope: Scope) -> list[Suite]:
     return found
 
 
+def random_suites(scope: Scope) -> list[Suite]:
+    """Many more random graphs than the unit tests take: about two minutes on two cores."""
+    name = "random graphs"
+    if scope.preset != "release" or not scope.wants(name):
+        return []
+    args = ["--gtest_output=json:{report}", "--gtest_filter=RandomGraphs.Check28*"]
+    return [program(scope, name, scope.build / "src" / "test_session", args, "gtest", env={"FORETHOUGHT_RANDOM_GRAPHS": "10000"})]
+
+
 def conformance_suites(scope: Scope) -> list[Suite]:
     """The ONNX backend cases, at the first and the last optimisation level, in each instruction tier."""
     source = scope.root / "tests" / "conformance"
@@ -173,7 +182,7 @@ def lint_suites(scope: Scope) -> list[Suite]:
 
 def collect(scope: Scope) -> list[Suite]:
     """All suites of the scope, the long ones first so that they overlap with the rest."""
-    kinds = (fuzz_suites, conformance_suites, model_suites, python_suites, lint_suites, unit_suites)
+    kinds = (fuzz_suites, random_suites, conformance_suites, model_suites, python_suites, lint_suites, unit_suites)
     return [suite for kind in kinds for suite in kind(scope)]
 
 

@@ -49,7 +49,7 @@ StatusOr<std::unique_ptr<Graph>> Builder::body(const Scope& outer, const wire::G
   for (const auto* list : {&graph.value_infos, &graph.outputs}) {
     for (const wire::ValueInfo& v : *list) scope.hints.emplace(v.name, &v.type);
   }
-  absl::flat_hash_map<std::string_view, bool> initialised;
+  std::unordered_map<std::string_view, bool> initialised;
   for (const wire::Tensor& t : graph.initializers) initialised.emplace(t.name, true);
   for (const wire::ValueInfo& input : graph.inputs) {
     if (initialised.contains(input.name)) continue;
@@ -64,7 +64,7 @@ StatusOr<std::unique_ptr<Graph>> Builder::body(const Scope& outer, const wire::G
   }
   RETURN_IF_ERROR(add_initializers(scope, graph));
   // A name that this body defines itself hides the outer one, which another body of the node may still read.
-  absl::flat_hash_map<std::string_view, bool> free;
+  std::unordered_map<std::string_view, bool> free;
   for (const std::string_view name : free_names_.of(graph)) free.emplace(name, true);
   for (const auto& [name, v] : captures) {
     const ValueId id = result->add_input(name, outer.graph->value(v).type, {});

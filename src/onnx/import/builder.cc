@@ -85,7 +85,7 @@ Status Builder::index_functions() {
 }
 
 Status Builder::add_inputs(Scope& scope) {
-  absl::flat_hash_map<std::string_view, const wire::Tensor*> defaults;
+  std::unordered_map<std::string_view, const wire::Tensor*> defaults;
   for (const wire::Tensor& t : model_.graph.initializers) defaults.emplace(t.name, &t);
   for (size_t i = 0; i < model_.graph.inputs.size(); ++i) {
     const wire::ValueInfo& input = model_.graph.inputs[i];

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "graph/schema/schema.h"
 #include "onnx/import/convert.h"
 #include "onnx/import/import.h"
@@ -38,9 +38,9 @@ class Builder {
   struct Scope {
     Graph* graph = nullptr;
     const Frame* frame = nullptr;
-    absl::flat_hash_map<std::string_view, ValueId> names;    // an invalid id: an input that the call leaves out
-    absl::flat_hash_map<std::string_view, ValueId> presets;  // outputs whose value exists before their node
-    absl::flat_hash_map<std::string_view, const wire::Type*> hints;
+    std::unordered_map<std::string_view, ValueId> names;    // an invalid id: an input that the call leaves out
+    std::unordered_map<std::string_view, ValueId> presets;  // outputs whose value exists before their node
+    std::unordered_map<std::string_view, const wire::Type*> hints;
   };
   using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;
 
@@ -89,10 +89,10 @@ class Builder {
   Converter converter_;
   const ImportOptions& options_;
   FreeNames free_names_;
-  absl::flat_hash_map<const std::vector<wire::Node>*, std::vector<size_t>> orders_;
+  std::unordered_map<const std::vector<wire::Node>*, std::vector<size_t>> orders_;
   std::map<FunctionKey, const wire::Function*> functions_;
   std::map<const FunctionBody*, std::unique_ptr<wire::Function>> bodies_;
-  absl::flat_hash_map<std::pair<const Graph*, uint32_t>, DType> hinted_types_;
+  std::map<std::pair<const Graph*, uint32_t>, DType> hinted_types_;
   struct Missing {
     int count = 0;
     std::string first;  // node

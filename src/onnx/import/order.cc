@@ -14,7 +14,7 @@ std::string describe(const wire::Node& node, size_t index) {
 
 const FreeNames::Names& FreeNames::of(const wire::Graph& graph) {
   if (const auto it = known_.find(&graph); it != known_.end()) return *it->second;
-  absl::flat_hash_set<std::string_view> defined{""}, seen;
+  std::unordered_set<std::string_view> defined{""}, seen;
   for (const wire::ValueInfo& v : graph.inputs) defined.insert(v.name);
   for (const wire::Tensor& t : graph.initializers) defined.insert(t.name);
   for (const wire::SparseTensor& t : graph.sparse_initializers) defined.insert(t.values.name);
@@ -33,7 +33,7 @@ const FreeNames::Names& FreeNames::of(const wire::Graph& graph) {
 
 FreeNames::Names FreeNames::of_bodies(const wire::Node& node) {
   Names names;
-  absl::flat_hash_set<std::string_view> seen;
+  std::unordered_set<std::string_view> seen;
   for (const wire::Attribute& a : node.attributes) {
     for (const wire::Graph& g : a.graphs) {
       for (const std::string_view name : of(g)) {
@@ -45,7 +45,7 @@ FreeNames::Names FreeNames::of_bodies(const wire::Node& node) {
 }
 
 StatusOr<std::vector<size_t>> topological_order(const std::vector<wire::Node>& nodes, FreeNames& free_names) {
-  absl::flat_hash_map<std::string_view, size_t> producer;
+  std::unordered_map<std::string_view, size_t> producer;
   producer.reserve(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const std::string_view name : nodes[i].outputs) {

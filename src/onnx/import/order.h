@@ -2,10 +2,10 @@
 #pragma once
 
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "onnx/wire/wire.h"
 
 namespace forethought {
@@ -19,7 +19,7 @@ class FreeNames {
   Names of_bodies(const wire::Node& node);
 
  private:
-  absl::flat_hash_map<const wire::Graph*, std::unique_ptr<Names>> known_;
+  std::unordered_map<const wire::Graph*, std::unique_ptr<Names>> known_;
 };
 
 // Indices of `nodes` so that each comes after the producers of what it and its bodies read; ties by index. Names that

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "graph/graph.h"
 #include "onnx/upgrade/rewriter.h"
 #include "onnx/wire/wire.h"
@@ -33,14 +33,14 @@ class Exporter {
  private:
   using ConstantKey = std::pair<const void*, std::string>;  // where the bytes lie, and their type and dims
   struct Names {
-    absl::flat_hash_set<std::string_view> taken;
-    absl::flat_hash_map<std::string_view, int> suffixes;
+    std::unordered_set<std::string_view> taken;
+    std::unordered_map<std::string_view, int> suffixes;
   };
   struct Scope {
     const Graph* graph = nullptr;
     Scope* outer = nullptr;
     std::vector<std::string_view> names;                // by value id; empty until needed
-    absl::flat_hash_set<std::string_view> read;         // names that nodes and outputs read
+    std::unordered_set<std::string_view> read;          // names that nodes and outputs read
     std::map<ConstantKey, std::string_view> constants;  // of this graph
     std::vector<ValueId> own;                           // constants that this graph writes, if they are read
   };

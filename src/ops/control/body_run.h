@@ -56,7 +56,12 @@ class BodyRuns {
  private:
   std::unique_ptr<BodyRun> take() {
     const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return std::make_unique<BodyRun>();
+    if (idle_.empty()) {
+      idle_.reserve(static_cast<size_t>(made_) + 1);  // give() must find room
+      auto made = std::make_unique<BodyRun>();
+      ++made_;
+      return made;
+    }
     std::unique_ptr<BodyRun> run = std::move(idle_.back());
     idle_.pop_back();
     return run;
@@ -70,6 +75,7 @@ class BodyRuns {
 
   Mutex mutex_;
   std::vector<std::unique_ptr<BodyRun>> idle_;  // never more than ran at once
+  int made_ = 0;
 };
 
 }  // namespace forethought
