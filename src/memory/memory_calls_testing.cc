@@ -82,6 +82,7 @@ void note(Kind kind, size_t bytes, void* caller) {
   c.calls[static_cast<int>(kind)].fetch_add(1, std::memory_order_relaxed);
   if (kind == Kind::allocation) c.heap_bytes.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   if (kind == Kind::map) c.mapped_bytes.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+  if (kind == Kind::unmap) c.mapped_bytes.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   if (who != kOurs) return;
   const size_t index = event_count.fetch_add(1, std::memory_order_relaxed);
   if (index < kEvents) events[index] = {kind, bytes, caller};

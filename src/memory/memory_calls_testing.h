@@ -11,9 +11,9 @@ namespace forethought {
 // system's for the whole program. Under the sanitizers, which have put theirs there, only heap calls are seen, and all
 // of them count as ours.
 struct MemoryCalls {
-  int64_t allocations = 0, frees = 0;  // of the heap
-  int64_t maps = 0, unmaps = 0;        // of pages; changes of their state (madvise, mremap) count as maps
-  int64_t heap_bytes = 0, mapped_bytes = 0;
+  int64_t allocations = 0, frees = 0;        // of the heap
+  int64_t maps = 0, unmaps = 0;              // of pages; changes of their state (madvise, mremap) count as maps
+  int64_t heap_bytes = 0, mapped_bytes = 0;  // asked for; of pages, less those given back
   bool none() const { return allocations + frees + maps + unmaps == 0; }
   bool operator==(const MemoryCalls&) const = default;
 };

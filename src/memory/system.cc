@@ -24,7 +24,7 @@ std::atomic<bool> requests_watched{false};  // keeps the usual path to one load
 std::atomic<int64_t> requests_left{0};
 std::atomic<bool> fail_all_after{false}, failure_seen{false};
 
-std::atomic<int64_t> obtained{0};
+std::atomic<int64_t> obtained{0}, obtained_heap{0};
 
 // False if the system has no memory for the pages. Kernels before 5.14 lack the advice, so there each page is written.
 bool populate(std::byte* data, int64_t size) {
@@ -64,13 +64,32 @@ int64_t page_size() {
 
 namespace {
 
+void* map_pages(size_t bytes) {
+  void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+// Systems align mappings to huge pages only where their size is a multiple of one, and older ones never: so more is
+// mapped than is kept. A block that begins at a huge page shares none with its neighbours, whose bytes would keep it.
+void* map_huge_pages(size_t bytes) {
+  const size_t spare = static_cast<size_t>(kHugePage - page_size());
+  auto* const room = static_cast<std::byte*>(map_pages(bytes + spare));
+  if (!room) return map_pages(bytes);
+  const size_t before = (0 - reinterpret_cast<uintptr_t>(room)) % static_cast<size_t>(kHugePage);
+  std::byte* const data = room + before;
+  if (before > 0) ::munmap(room, before);
+  if (before < spare) ::munmap(data + bytes, spare - before);
+  static_cast<void>(::madvise(data, bytes, MADV_HUGEPAGE));  // advice: refused where the system has no such pages
+  return data;
+}
+
 void* of_system(BlockKind kind, int64_t bytes) {
   if (system_request_fails()) return nullptr;
   if (kind == BlockKind::heap) {
     return std::aligned_alloc(kBlockAlignment, round_up(static_cast<size_t>(bytes), kBlockAlignment));
   }
-  void* p = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return p == MAP_FAILED ? nullptr : p;
+  const size_t size = round_up(static_cast<size_t>(bytes), static_cast<size_t>(page_size()));
+  return bytes < kHugeBlock ? map_pages(size) : map_huge_pages(size);
 }
 
 void to_system(BlockKind kind, void* data, int64_t bytes) {
@@ -87,6 +106,7 @@ void* allocate_block(int64_t bytes) { return of_system(kind_of_block(bytes), byt
 void free_block(void* data, int64_t bytes) { to_system(kind_of_block(bytes), data, bytes); }
 
 int64_t obtained_bytes() { return obtained.load(std::memory_order_relaxed); }
+int64_t obtained_heap_bytes() { return obtained_heap.load(std::memory_order_relaxed); }
 
 StatusOr<void*> obtain(MemorySource* source, BlockKind kind, int64_t bytes, std::string_view who) {
   void* data = nullptr;
@@ -107,11 +127,13 @@ StatusOr<void*> obtain(MemorySource* source, BlockKind kind, int64_t bytes, std:
                                  source ? "allocator that was brought for it" : "system"));
   }
   obtained.fetch_add(bytes, std::memory_order_relaxed);
+  if (!source && kind == BlockKind::heap) obtained_heap.fetch_add(bytes, std::memory_order_relaxed);
   return data;
 }
 
 void give_back(MemorySource* source, BlockKind kind, void* data, int64_t bytes) {
   obtained.fetch_sub(bytes, std::memory_order_relaxed);
+  if (!source && kind == BlockKind::heap) obtained_heap.fetch_sub(bytes, std::memory_order_relaxed);
   if (source) {
     source->release(data, static_cast<size_t>(bytes));
   } else {
@@ -168,7 +190,6 @@ StatusOr<Pages> Pages::map(std::shared_ptr<MemoryBudget> budget, MemoryRole role
   pages.budget_ = std::move(budget);
   pages.source_ = std::move(source);
   if (pages.source_) return pages;
-  if (options.huge) static_cast<void>(::madvise(*data, static_cast<size_t>(size), MADV_HUGEPAGE));  // advice only
   if (options.populate && !populate(pages.data_, size)) {
     return exhausted(fmt::format("{} needs {}, which the system cannot supply now", who, readable_bytes(size)));
   }

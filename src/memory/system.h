@@ -16,7 +16,6 @@ namespace forethought {
 int64_t page_size();
 
 struct PageOptions {
-  bool huge = false;      // advise the system to use huge pages
   bool populate = false;  // fault every page in now, so that no run does
 };
 
@@ -34,6 +33,10 @@ enum class BlockKind : uint8_t { heap, pages };  // 64-byte aligned; or whole pa
 
 // Blocks of this size are pages: a page or two of a heap block would be shared with strangers otherwise.
 constexpr int64_t kPageBlock = 32 << 10;
+// Blocks of this size begin at a multiple of a huge page and ask for such pages, where the system allows it: a fault
+// then brings 2 MiB in, not 4 KiB. They take not a byte more for it, but what is cut off in the middle of a huge page
+// (resize_pages) goes back only when the system is short of memory.
+constexpr int64_t kHugePage = 2 << 20, kHugeBlock = 2 * kHugePage;
 inline BlockKind kind_of_block(int64_t bytes) { return bytes < kPageBlock ? BlockKind::heap : BlockKind::pages; }
 
 // Bytes from the source, or from the system if it is null. Not counted in a budget: the caller does that. An error says
@@ -56,6 +59,7 @@ void unmap_file_pages(const void* data, int64_t size);
 // What this room holds of the system and of sources now, in bytes: counted where the calls are made, apart from all
 // budgets, so that a test can compare the two.
 int64_t obtained_bytes();
+int64_t obtained_heap_bytes();  // those of them that are blocks of the C heap
 
 // Zeroed pages, writable, private. Move-only; given back by the destructor. A budget counts them as retained until
 // their owner says otherwise.

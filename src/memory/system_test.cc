@@ -2,6 +2,7 @@
 #include "memory/system.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -171,7 +173,7 @@ TEST(MemoryBudget, ALimitHoldsForConcurrentRequestsToo) {
 TEST(Pages, AreZeroedAlignedAndGivenBack) {
   const auto b = budget();
   {
-    const Pages pages = Pages::map(b, MemoryRole::planned, 10000, "test", {.huge = true, .populate = true}).value();
+    const Pages pages = Pages::map(b, MemoryRole::planned, 10000, "test", {.populate = true}).value();
     EXPECT_EQ(pages.size() % page_size(), 0);
     EXPECT_GE(pages.size(), 10000);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(pages.data()) % page_size(), 0u);
@@ -193,22 +195,70 @@ TEST(Pages, PopulatedPagesFaultNoMore) {
   EXPECT_LT(minor_faults() - before, 20);
 }
 
-TEST(Pages, KeepTheirContentsWhenTheyAreResized) {
-  int64_t bytes = 1 << 20;
-  auto* data = static_cast<unsigned char*>(obtain(nullptr, BlockKind::pages, bytes, "a block").value());
-  std::memset(data, 7, static_cast<size_t>(bytes));
-  const int64_t before = obtained_bytes() - bytes;
-  for (const int64_t wanted : {int64_t{512} << 10, int64_t{4} << 20, int64_t{64} << 10}) {
-    void* resized = resize_pages(data, bytes, wanted);
-    if (!resized) break;  // nowhere to go, or a sanitizer that forbids it
-    data = static_cast<unsigned char*>(resized);
-    bytes = wanted;
-    for (int64_t i = 0; i < (64 << 10); ++i) ASSERT_EQ(data[i], 7);
-    EXPECT_EQ(obtained_bytes(), before + bytes);
-    data[bytes - 1] = 7;
+// Whether the system gives huge pages to who asks for them.
+bool grants_huge_pages() {
+  std::string modes;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), modes);
+  return modes.find("[always]") != std::string::npos || modes.find("[madvise]") != std::string::npos;
+}
+
+// What the system says of the mapping that begins at an address: a line of /proc/self/smaps, by its name.
+std::string smaps_of(const void* data, const std::string& wanted) {
+  std::ifstream smaps("/proc/self/smaps");
+  const std::string begin = fmt::format("{:x}-", reinterpret_cast<uintptr_t>(data));
+  bool found = false;
+  for (std::string line; std::getline(smaps, line);) {
+    found = found || line.starts_with(begin);
+    if (found && line.starts_with(wanted + ":")) return line.substr(wanted.size() + 1);
   }
-  give_back(nullptr, BlockKind::pages, data, bytes);
-  EXPECT_EQ(obtained_bytes(), before);
+  return "";
+}
+
+TEST(Pages, C24_LargeBlocksTakeHugePagesAndNotAByteMore) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have pages of their own";
+#endif
+  for (const int64_t bytes : {kHugeBlock - 4096, kHugeBlock, kHugeBlock + 5 * 4096, int64_t{400} << 20}) {
+    for (const bool populate : {false, true}) {
+      const bool large = bytes >= kHugeBlock;
+      const int64_t faults_before = minor_faults();
+      const Pages pages = Pages::map(budget(), MemoryRole::planned, bytes, "test", {.populate = populate}).value();
+      for (int64_t i = 0; i < bytes; i += 4096) pages.data()[i] = std::byte{1};
+      const int64_t faults = minor_faults() - faults_before;
+      EXPECT_EQ(pages.size(), bytes);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(pages.data()) % (large ? kHugePage : 1), 0u);
+      if (!large || !grants_huge_pages()) continue;
+      EXPECT_NE(smaps_of(pages.data(), "VmFlags").find(" hg"), std::string::npos);
+      // A system that is short of whole huge pages gives small ones in their place.
+      const int64_t huge = std::stoll(smaps_of(pages.data(), "AnonHugePages")) << 10;
+      EXPECT_LE(huge, bytes);
+      EXPECT_LE(faults, huge / kHugePage + (bytes - huge) / 4096 + 50);
+      if (huge == bytes / kHugePage * kHugePage && bytes == 400 << 20) {
+        EXPECT_LT(faults, 250);
+      }
+      EXPECT_LE(std::stoll(smaps_of(pages.data(), "Rss")) << 10, bytes);
+    }
+  }
+}
+
+TEST(Pages, KeepTheirContentsWhenTheyAreResized) {
+  for (const int64_t scale : {1, 9}) {  // small and huge pages
+    int64_t bytes = scale << 20;
+    auto* data = static_cast<unsigned char*>(obtain(nullptr, BlockKind::pages, bytes, "a block").value());
+    std::memset(data, 7, static_cast<size_t>(bytes));
+    const int64_t before = obtained_bytes() - bytes;
+    for (const int64_t wanted : {scale * (512 << 10), scale * (4 << 20), scale * (64 << 10)}) {
+      void* resized = resize_pages(data, bytes, wanted);
+      if (!resized) break;  // nowhere to go, or a sanitizer that forbids it
+      data = static_cast<unsigned char*>(resized);
+      bytes = wanted;
+      for (int64_t i = 0; i < (64 << 10); ++i) ASSERT_EQ(data[i], 7);
+      EXPECT_EQ(obtained_bytes(), before + bytes);
+      data[bytes - 1] = 7;
+    }
+    give_back(nullptr, BlockKind::pages, data, bytes);
+    EXPECT_EQ(obtained_bytes(), before);
+  }
 }
 
 TEST(Pages, ImpossibleSizesAndFailuresGiveAStatus) {
