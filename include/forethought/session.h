@@ -70,6 +70,16 @@ struct Figures {
   int64_t mapped_weight_bytes = 0, packed_weight_bytes = 0;
   double load_ms = 0, first_run_ms = 0, last_run_ms = 0;
   int64_t runs = 0;
+
+  // What its caches counted; Python's summary() and `forethought run --stats` show it under the same names. A plan that
+  // was kept for the shapes of a run is a hit. Of the misses: those that lie inside the plan for the largest shapes
+  // (max_dimensions), those whose sizes came from formulas, and whose offsets came from an order proved before.
+  int64_t plan_hits = 0, plan_misses = 0, plan_evicted = 0;
+  int64_t plan_inside = 0, plan_by_formula = 0, plan_by_order = 0;
+  int64_t plan_steps = 0, plan_steps_kept = 0;  // of all plans; those that kept the kernel chosen for other sizes
+  // What kernels made for a shape, or for all: kept now, with their bytes, and over the life of the session.
+  int64_t instances = 0, instance_bytes = 0;
+  int64_t instance_hits = 0, instances_made = 0, instances_evicted = 0;
 };
 
 // Stops runs from another thread; copies share one flag.

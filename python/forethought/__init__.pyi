@@ -72,6 +72,8 @@ class SessionOptions:
     retain_side: int
     idle_trim_ms: int
     plan_cache_capacity: int
+    execution_allocator: tuple[Callable[[int, int], int | None], Callable[[int], object]] | None
+    io_allocator: tuple[Callable[[int, int], int | None], Callable[[int], object]] | None
     @property
     def optimized_model_filepath(self) -> str: ...
     @optimized_model_filepath.setter

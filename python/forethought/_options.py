@@ -50,6 +50,33 @@ def _typed(name: str, kind: type, default, doc: str) -> property:
     return property(read, write, doc=doc)
 
 
+class _Allocator:
+    """A pair of functions for memory. Copies of options share it."""
+
+    def __init__(self, pair, what: str):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(callable(f) for f in pair):
+            raise TypeError(f"{what} wants a pair of callables, allocate(bytes, alignment) and free(address), or None; not "
+                            f"{type(pair).__name__}")
+        self.pair = tuple(pair)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _allocator(name: str, doc: str) -> property:
+    """A property that takes a pair of callables, or None."""
+    slot = "_" + name
+
+    def read(self):
+        kept = getattr(self, slot, None)
+        return kept and kept.pair
+
+    def write(self, pair):
+        setattr(self, slot, None if pair is None else _Allocator(pair, f"{type(self).__name__}.{name}"))
+
+    return property(read, write, doc=doc)
+
+
 def _int32(value: int) -> int:
     """The nearest number that a C int holds: what lies beyond is refused as that is, or as good as it."""
     return max(-2**31, min(value, 2**31 - 1))
@@ -100,6 +127,13 @@ class SessionOptions(_ConfigEntries):
     retain_side = _typed("retain_side", int, -1, "Ours: the same of buffers whose size only a run tells.")
     idle_trim_ms = _typed("idle_trim_ms", int, 0, "Ours: after so long without a run all that is kept goes back; 0: never.")
     plan_cache_capacity = _typed("plan_cache_capacity", int, 32, "Ours: plans kept for input shapes seen before, at least 1.")
+
+    execution_allocator = _allocator("execution_allocator", "Ours: where memory of plans comes from, if not from the system: a "
+                                     "pair of callables, allocate(bytes, alignment) that gives an address as int (0: there is "
+                                     "none) and free(address). They are called on any thread, free also after the session is "
+                                     "gone; allocate may raise.")
+    io_allocator = _allocator("io_allocator", "Ours: the same for outputs, and for inputs that have to be copied. Each buffer "
+                              "comes back once, when nobody holds it.")
 
     def __init__(self):
         super().__init__()
@@ -159,6 +193,7 @@ class SessionOptions(_ConfigEntries):
         o.memory_limit = self.memory_limit
         o.device_memory_limit = self.device_memory_limit
         o.set_retention(self.retain_execution, self.retain_io, self.retain_side)
+        o.set_allocators(self.execution_allocator, self.io_allocator)
         o.idle_trim_ms = _int32(self.idle_trim_ms)
         o.plan_cache_capacity = _int32(self.plan_cache_capacity)
         o.set_dimensions(self._free_dimensions, self._max_dimensions)

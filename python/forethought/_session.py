@@ -297,7 +297,8 @@ class InferenceSession:
     # --- what the runtime decided (ours)
 
     def summary(self) -> dict:
-        """Nodes, bytes, times and counts of the session so far."""
+        """Nodes, bytes, times and counts of the session so far: of plans (plan_hits, plan_misses …) and of what kernels made
+        for shapes (instances, instance_bytes, instances_made …); docs/memory.md says what each is."""
         return self._core.summary()
 
     def stages(self) -> dict:

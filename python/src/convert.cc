@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "allocator.h"
 #include "dlpack.h"
 #include "errors.h"
 #include "memory/block_pool.h"
@@ -75,7 +76,7 @@ Tensor string_tensor(nb::handle array) {
 
 // NumPy (ml_dtypes) keeps one sub-byte element a byte, ONNX packs them from the low bits up.
 Tensor packed_tensor(DType dtype, const Dims& dims, const uint8_t* bytes, Feeding* feeding) {
-  Tensor t = check(room_for(dtype, dims, *feeding), During::run);
+  Tensor t = check_room(room_for(dtype, dims, *feeding), *feeding);
   const int bits = bit_width(dtype), per_byte = 8 / bits;
   const uint8_t mask = static_cast<uint8_t>((1 << bits) - 1);
   if (t.bytes() > 0) std::memset(t.data, 0, static_cast<size_t>(t.bytes()));
@@ -148,7 +149,7 @@ Value tensor_from_array(nb::object array, Feeding* feeding, bool made = false) {
     return packed_tensor(type, view.dims(), ArrayView(plain).bytes(), feeding);
   }
   if (!view.is_plain() || (made && feeding->session)) {
-    Tensor copy = check(room_for(type, view.dims(), *feeding), During::run);
+    Tensor copy = check_room(room_for(type, view.dims(), *feeding), *feeding);
     numpy->copyto(array_over(copy, false), array);
     ++feeding->copies;
     feeding->copied_bytes += copy.bytes();
@@ -241,9 +242,19 @@ int64_t bytes_to_copy(nb::handle object) {
   return BlockPool::class_bytes(nb::cast<int64_t>(object.attr("nbytes")));
 }
 
+Tensor check_room(StatusOr<Tensor> room, const Feeding& feeding) {
+  if (feeding.session) check_run(*feeding.session, room.status());
+  return check(std::move(room), During::run);
+}
+
 StatusOr<Tensor> room_for(DType dtype, std::span<const int64_t> dims, const Feeding& feeding) {
   if (!feeding.session) return make_tensor(dtype, dims);
-  const auto to_come = [&] { return feeding.to_come ? feeding.to_come() : 0; };
+  const auto to_come = [&] {
+    if (!feeding.to_come) return int64_t{0};
+    nb::gil_scoped_acquire lock;
+    return feeding.to_come();
+  };
+  nb::gil_scoped_release release;  // memory that comes from a caller may want the lock
   return feeding.session->take_io(dtype, dims, feeding.name, to_come);
 }
 

@@ -67,8 +67,9 @@ void init_convert(nb::module_& module);
 // `want`, which may be unknown. The value borrows from the arrays in `feeding->keep`. Throws Python exceptions.
 Value from_python(nb::handle object, const ValueType& want, Feeding* feeding);
 
-// Memory for a copy, contents undefined; a Status if there is none.
+// Memory for a copy, contents undefined; a Status if there is none, for check_room.
 StatusOr<Tensor> room_for(DType dtype, std::span<const int64_t> dims, const Feeding& feeding);
+Tensor check_room(StatusOr<Tensor> room, const Feeding& feeding);
 // Bytes that from_python copies of an array: those of one that is strided, not aligned or in another byte order.
 int64_t bytes_to_copy(nb::handle object);
 

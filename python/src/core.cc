@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <string>
 
+#include "allocator.h"
 #include "base/log.h"
 #include "convert.h"
 #include "errors.h"
 #include "runs.h"
 #include "session/bounds.h"
+#include "session/counts.h"
 #include "session/memory_report.h"
 #include "session/plan_report.h"
 #include "session/session.h"
@@ -117,9 +119,7 @@ nb::dict summary(const PythonSession& self) {
   out["first_run_ms"] = s.first_run_ms;
   out["last_run_ms"] = s.last_run_ms;
   out["runs"] = s.runs;
-  out["plan_hits"] = s.plans.hits;
-  out["plan_misses"] = s.plans.misses;
-  out["plan_evicted"] = s.plans.evicted;
+  for (const auto& [name, count] : counts(s)) out[text(name)] = count;
   out["input_copies"] = self.input_copies.load();
   out["input_copied_bytes"] = self.input_copied_bytes.load();
   return out;
@@ -157,6 +157,17 @@ nb::dict memory_report(const PythonSession& self) {
   out["outside"] = outside;
   out["text"] = text(to_string(report));
   return out;
+}
+
+// What gives memory back: that of a caller may want the lock to go.
+template <typename F>
+void check_unlocked(F&& f) {
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = f();
+  }
+  check(status, During::run);
 }
 
 int64_t trim(PythonSession& self, int64_t target) {
@@ -250,6 +261,13 @@ void bind_options(nb::module_& m) {
            [](SessionOptions& o, int64_t execution, int64_t io, int64_t side) {
              o.retention = {execution, io, side};
            })
+      .def(
+          "set_allocators",
+          [](SessionOptions& o, nb::object execution, nb::object io) {
+            o.execution_source = source_of(std::move(execution));
+            o.io_source = source_of(std::move(io));
+          },
+          nb::arg("execution").none(), nb::arg("io").none())
       .def_rw("idle_trim_ms", &SessionOptions::idle_trim_ms)
       .def_rw("plan_cache_capacity", &SessionOptions::plan_cache_capacity)
       .def_rw("fold_budget", &SessionOptions::fold_budget)
@@ -293,10 +311,10 @@ void bind_session(nb::module_& m) {
       .def("memory_report", &memory_report)
       .def("trim", &trim)
       .def("set_memory_limit",
-           [](PythonSession& s, int64_t bytes) { check(s.session->set_memory_limit(bytes), During::run); })
+           [](PythonSession& s, int64_t bytes) { check_unlocked([&] { return s.session->set_memory_limit(bytes); }); })
       .def("set_retention",
            [](PythonSession& s, int64_t execution, int64_t io, int64_t side) {
-             check(s.session->set_retention({execution, io, side}), During::run);
+             check_unlocked([&] { return s.session->set_retention({execution, io, side}); });
            })
       .def("stages", &stages)
       .def("plan", &plan)
@@ -324,7 +342,7 @@ NB_MODULE(_core, m) {
   bind_values(m);
   bind_session(m);
   m.def("memory_stats", [] { return dict_of(process_memory_statistics()); });
-  m.def("set_memory_limit", [](int64_t bytes) { check(set_process_memory_limit(bytes), During::run); });
+  m.def("set_memory_limit", [](int64_t bytes) { check_unlocked([&] { return set_process_memory_limit(bytes); }); });
   m.def("set_device_memory_limit", [](int64_t bytes) { check(set_process_device_memory_limit(bytes), During::run); });
   m.def("set_log_severity", [](int severity) { set_log_severity(static_cast<Severity>(severity)); });
   m.def("log_severity", [] { return static_cast<int>(log_severity()); });

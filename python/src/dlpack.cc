@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "allocator.h"
 #include "errors.h"
 #include "tensor/dlpack.h"
 
@@ -49,7 +50,9 @@ HeldValue import_struct(PyObject* capsule, const Feeding& feeding,
                         StatusOr<dlpack::Imported> (*import)(Struct*, dlpack::MakeTensor)) {
   auto* managed = static_cast<Struct*>(PyCapsule_GetPointer(capsule, Names<Struct>::fresh));
   const auto make = [&](DType dtype, std::span<const int64_t> dims) { return room_for(dtype, dims, feeding); };
-  dlpack::Imported in = check(import(managed, make), During::run);
+  StatusOr<dlpack::Imported> imported = import(managed, make);
+  if (feeding.session) check_run(*feeding.session, imported.status());
+  dlpack::Imported in = check(std::move(imported), During::run);
   if (PyCapsule_SetName(capsule, Names<Struct>::used) != 0) throw nb::python_error();
   HeldValue held;
   held.value = std::move(in.tensor);

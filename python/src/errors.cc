@@ -69,4 +69,12 @@ void raise(const Status& status, During during) {
   raise_named(exception_for(status, during), {status.message().data(), status.message().size()});
 }
 
+void raise_from(const Status& status, During during, nb::object cause) {
+  const nb::object type = nb::module_::import_("forethought._errors").attr(exception_for(status, during));
+  const nb::object error = type(text({status.message().data(), status.message().size()}));
+  PyException_SetCause(error.ptr(), cause.release().ptr());
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw nb::python_error();
+}
+
 }  // namespace forethought::python

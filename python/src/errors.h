@@ -19,6 +19,8 @@ std::string_view bytes_of(nanobind::handle text, nanobind::object* keep);
 
 // Throws the exception that stands for `status`, which is not ok.
 [[noreturn]] void raise(const Status& status, During during);
+// The same, raised from `cause`, an exception.
+[[noreturn]] void raise_from(const Status& status, During during, nanobind::object cause);
 // Throws forethought.<name>(message).
 [[noreturn]] void raise_named(const char* name, std::string_view message);
 

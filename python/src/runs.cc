@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "allocator.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "values.h"
@@ -88,7 +89,7 @@ void execute(PythonSession& self, Call* call, const CancelFlag* cancel) {
                                {call->outputs.data(), call->outputs.size()}, options);
   }
   interruptible.finish();
-  check(status, During::run);
+  check_run(*self.session, status);
 }
 
 // What a run behind the caller's back keeps, and whom it tells when it is over.
@@ -106,6 +107,11 @@ void tell(const AsyncCall& call, AsyncRun run) {
     nb::list results;
     for (const Value& v : run.outputs())
       if (status.ok()) results.append(to_python(v));
+    if (nb::object failure = allocator_failure(*nb::cast<PythonSession&>(nb::handle(call.keep[0].object)).session);
+        failure.is_valid()) {
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(failure.ptr())), failure.ptr());
+      PyErr_WriteUnraisable(call.keep[0].object);
+    }
     callback(results, nb::handle(call.user_data.object), text({status.message().data(), status.message().size()}));
   } catch (nb::python_error& e) {
     e.restore();
@@ -114,6 +120,11 @@ void tell(const AsyncCall& call, AsyncRun run) {
 }
 
 }  // namespace
+
+PythonSession::~PythonSession() {
+  nb::gil_scoped_release release;  // what the session waits for may want the lock to give memory back
+  session.reset();
+}
 
 HeldValue value_for_input(PythonSession& self, nb::handle name, nb::handle object) {
   Call call;
@@ -129,7 +140,13 @@ HeldValue value_for_input(PythonSession& self, nb::handle name, nb::handle objec
 HeldValue session_value(PythonSession& self, const std::vector<int64_t>& shape, int dtype) {
   if (!is_valid_dtype(dtype) || bit_width(static_cast<DType>(dtype)) == 0)
     raise_named("InvalidArgument", "the session has no memory for ONNX element type " + std::to_string(dtype));
-  Tensor t = check(self.session->take_io(static_cast<DType>(dtype), shape, "a value made by the caller"), During::run);
+  StatusOr<Tensor> room;
+  {
+    nb::gil_scoped_release release;
+    room = self.session->take_io(static_cast<DType>(dtype), shape, "a value made by the caller");
+  }
+  check_run(*self.session, room.status());
+  Tensor t = *std::move(room);
   if (t.bytes() > 0) std::memset(t.data, 0, static_cast<size_t>(t.bytes()));
   return {std::move(t)};
 }

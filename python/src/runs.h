@@ -12,6 +12,8 @@
 namespace forethought::python {
 
 struct PythonSession {
+  ~PythonSession();
+
   std::unique_ptr<Session> session;
   std::atomic<int64_t> input_copies{0}, input_copied_bytes{0};
   ProfileRecorder profile;  // of the runs, if the options ask for it

@@ -44,6 +44,18 @@ def test_statistics_add_up_and_follow_what_is_held():
     assert "<table>" in none._repr_html_() and "retained" in none._repr_html_()
 
 
+def test_what_caches_counted():
+    session = ft.InferenceSession(NET)
+    for n in (3, 5, 3, 9, 12):
+        session.run(None, rows(n))
+    counts = session.summary()
+    assert (counts["plan_misses"], counts["plan_hits"], counts["plan_evicted"]) == (4, 1, 0)
+    assert counts["plan_inside"] == 0 < counts["plan_by_formula"] <= 4 and counts["plan_by_order"] <= 4
+    assert counts["plan_steps"] > counts["plan_steps_kept"] >= 0
+    assert counts["instances_made"] == counts["instances"] + counts["instances_evicted"] > 0
+    assert counts["instance_bytes"] > 0 <= counts["instance_hits"]
+
+
 def test_the_limit_of_devices_is_apart_from_that_of_the_host():
     options = ft.SessionOptions()
     options.device_memory_limit = 1  # no device here has memory of its own

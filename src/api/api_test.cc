@@ -59,6 +59,26 @@ TEST(Api, RunsByName) {
   EXPECT_EQ(s.figures().runs, 2);
 }
 
+TEST(Api, FiguresTellWhatCachesCounted) {
+  ft::SessionOptions o;
+  o.plan_cache = 2;
+  const ft::Session s = load(affine_model(), o);
+  for (const int64_t n : {1, 1, 2, 5, 1}) {
+    const std::vector<int64_t> shape = {n, 3};
+    ASSERT_TRUE(s.run({{"x", ft::Value::tensor(ft::ElementType::f32, shape).value()}}).ok());
+  }
+  const ft::Figures f = s.figures();
+  EXPECT_EQ(f.plan_misses, 4) << "the first is gone when it comes again";
+  EXPECT_EQ(f.plan_hits, 1);
+  EXPECT_EQ(f.plan_evicted, 2);
+  EXPECT_EQ(f.plan_inside, 0);
+  EXPECT_GT(f.plan_steps, f.plan_steps_kept);
+  EXPECT_LE(f.plan_by_formula + f.plan_by_order, 2 * f.plan_misses);
+  EXPECT_GE(f.instances_made, f.instances + f.instances_evicted);
+  EXPECT_EQ(f.instance_bytes > 0, f.instances > 0);
+  EXPECT_GT(f.instances_made, 0);
+}
+
 TEST(Api, EveryLevelAndPlanGivesTheSame) {
   for (const auto level : {ft::OptimizationLevel::disabled, ft::OptimizationLevel::basic,
                            ft::OptimizationLevel::extended, ft::OptimizationLevel::all})

@@ -199,6 +199,19 @@ Figures Session::figures() const {
   f.first_run_ms = s.first_run_ms;
   f.last_run_ms = s.last_run_ms;
   f.runs = s.runs;
+  f.plan_hits = s.plans.hits;
+  f.plan_misses = s.plans.misses;
+  f.plan_evicted = s.plans.evicted;
+  f.plan_inside = s.plans.inside;
+  f.plan_by_formula = s.plans.by_formula;
+  f.plan_by_order = s.plans.by_order;
+  f.plan_steps = s.plans.steps;
+  f.plan_steps_kept = s.plans.steps_kept;
+  f.instances = s.instances.size;
+  f.instance_bytes = s.instances.bytes;
+  f.instance_hits = s.instances.hits;
+  f.instances_made = s.instances.misses;
+  f.instances_evicted = s.instances.evicted;
   return f;
 }
 

@@ -209,6 +209,8 @@ std::string to_string(const MemoryReport& report, size_t most) {
   }
   absl::StrAppend(&text, "process, outside the limit\n");
   for (const auto& [what, bytes] : report.outside) line(what, bytes);
+  if (!report.outside.empty())
+    text += "  (heap: objects of libraries, of this runtime and of the program, which the heap does not tell apart)\n";
   if (report.least > 0) absl::StrAppend(&text, "least limit: ", report.least, " bytes");
   if (report.least > 0 && (report.unplanned_values > 0 || !report.unbounded.empty()))
     absl::StrAppend(&text, ", and what ", report.unplanned_values,
@@ -236,7 +238,7 @@ std::vector<std::pair<std::string, int64_t>> outside_memory() {
   lines.emplace_back("generated code", code);
 #ifdef __GLIBC__
   const struct mallinfo2 heap = ::mallinfo2();
-  lines.emplace_back("heap", static_cast<int64_t>(heap.uordblks + heap.hblkhd));
+  lines.emplace_back("heap", static_cast<int64_t>(heap.uordblks + heap.hblkhd) - obtained_heap_bytes());
 #endif
   return lines;
 }

@@ -35,8 +35,8 @@ struct MemoryReport {
   int64_t unplanned_most = 0;    // what their values take at most, as far as there is a bound; all of them together
   std::vector<std::string> unbounded;  // what has no bound: "'r' of node /range (Range)", "a body of node /loop (Loop)"
   std::vector<MemoryHolder> holders;   // largest first: weights, packs, what the slab holds at its fullest, outputs
-  // Bytes of the process apart from accounts: "generated code" (what libraries compiled), "heap" (all of the C heap: of
-  // libraries, of our tables, and small blocks that the accounts count, too).
+  // Bytes of the process apart from accounts: "generated code" (what libraries compiled), "heap" (of the C heap what no
+  // account counts: objects of libraries, of ours and of the program; the heap does not tell them apart).
   std::vector<std::pair<std::string, int64_t>> outside;
   std::vector<DeviceReport> devices;
 };

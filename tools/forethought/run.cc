@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "onnx/file/mapping.h"
 #include "onnx/value/value_file.h"
+#include "session/counts.h"
 #include "tools/forethought/command.h"
 #include "tools/support/npy.h"
 
@@ -19,7 +20,7 @@ struct RunArguments {
   std::vector<std::string> inputs;  // NAME=FILE
   std::string output_dir;
   uint64_t seed = 0;
-  bool memory_stats = false;
+  bool memory_stats = false, stats = false;
 };
 
 StatusOr<Value> read_input(const std::string& path, const NodeArg& arg) {
@@ -126,6 +127,8 @@ int run(const RunArguments& a) {
       return fail(s, kBadInput);
   }
   fmt::print("{:.3f} ms\n", ms.count());
+  if (a.stats)
+    for (const auto& [name, count] : counts((*session)->summary())) fmt::print("{:<17} {}\n", name, count);
   if (a.memory_stats) fmt::print("{}", memory_text(**session));
   return kOk;
 }
@@ -142,6 +145,7 @@ void add_run(CLI::App& app, int* code) {
   c->add_option("--seed", a->seed, "Seed of random inputs")->check(CLI::NonNegativeNumber)->capture_default_str();
   c->add_flag("--memory-stats", a->memory_stats,
               "Print what the session has of the system after the run, and for what");
+  c->add_flag("--stats", a->stats, "Print what was counted of plans, and of what kernels made for shapes");
   c->footer(footer({"run model.onnx", "run model.onnx --input x=image.npy --output-dir out",
                     "run model.onnx --shape x=2,3,48,320 --seed 7 --level disabled",
                     "run model.onnx --memory-stats --memory-limit 200M"}));
