@@ -65,7 +65,7 @@ class Compiler {
         program_(std::make_shared<CompiledProgram>()),
         problem_(options.spare ? *options.spare : own_problem_),
         spare_is_likes_(like_ && options.spare && options.spare_is_likes),
-        w_{prepared_, g_, facts, options_, like_, *program_, problem_} {
+        w_{prepared_, g_, facts, options_, like_, *program_, problem_, options_.resizes} {
     if (!spare_is_likes_) problem_.steps.clear();
     problem_.devices = 0;
     problem_.lanes = 1;
@@ -73,7 +73,6 @@ class Compiler {
 
   StatusOr<std::shared_ptr<CompiledProgram>> run() {
     const bool numbers = options_.formulas && std::ranges::all_of(options_.formulas->numbers, &Dim::is_known);
-    w_.resizes = options_.resizes && numbers && !w_.has_devices();
     RETURN_IF_ERROR(w_.resizes ? resize_values(w_) : describe_values(w_));
     program().graph = options_.lists;
     reserve();
@@ -85,9 +84,10 @@ class Compiler {
                           ? like_->facts
                           : std::make_shared<const std::vector<std::shared_ptr<const KernelFacts>>>(std::move(facts_));
     tell_of_values();
-    program_->resizable = numbers && std::ranges::all_of(program().values, [](const ProgramValue& v) {
-                            return v.known || v.kind != ValueType::Kind::tensor;
-                          });
+    program_->resizable =
+        numbers && !w_.has_devices() && std::ranges::all_of(program().values, [](const ProgramValue& v) {
+          return v.known || v.kind != ValueType::Kind::tensor;
+        });
     RETURN_IF_ERROR(plan_lanes(w_));
     if (options_.validate) RETURN_IF_ERROR(with_context(validate(problem_, program_->plan), "the plan is wrong"));
     place(prepared_, w_.step_device, options_.workers, *program_);

@@ -37,7 +37,7 @@ std::shared_ptr<const GraphLists> lists_of(const Graph& graph, std::span<const N
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
   bool inside = false;                         // values lie where CompileOptions::inside has them
-  bool resizable = false;                      // all sizes are numbers that formulas gave
+  bool resizable = false;                      // the host has all, and all sizes are numbers that formulas gave
   bool by_order = false;                       // values lie as CompileOptions::order says
   int64_t steps_kept = 0;                      // whose choice is that of CompileOptions::like but for dims
   HostLanes host_lanes;                        // how many, and why

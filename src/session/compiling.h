@@ -20,7 +20,7 @@ struct Compiling {
   const CompiledProgram* like;  // CompileOptions::like
   CompiledProgram& program;     // that is being made
   PlanProblem& problem;         // steps have neither names nor lanes before plan_lanes()
-  bool resizes = false;         // values are those of `like` with other dims
+  bool resizes;                 // CompileOptions::resizes: values are those of `like` with other dims
 
   struct Scratch {
     std::string_view name;

@@ -84,22 +84,24 @@ Status GraphSource::compare_with_rules(const FactTable& filled) const {
   return absl::OkStatus();
 }
 
-StatusOr<std::optional<SizeFormulas::Numbers>> GraphSource::infer(FactTable& facts, bool fill) {
+StatusOr<GraphSource::Inferred> GraphSource::infer(FactTable& facts, const CompiledProgram* like) {
   if (inferred_.fetch_add(1, std::memory_order_relaxed) > 0)
     std::call_once(made_formulas_, [&] {
       formulas_ = std::make_unique<SizeFormulas>(*graph_.view);
       has_formulas_.store(true, std::memory_order_release);
     });
   SizeFormulas* const formulas = has_formulas_.load(std::memory_order_acquire) ? formulas_.get() : nullptr;
-  std::optional<SizeFormulas::Numbers> numbers = formulas ? formulas->numbers_for(facts) : std::nullopt;
-  if (numbers) {
-    if (fill || shared_.validate) formulas->fill(facts, *numbers);
+  Inferred r;
+  r.numbers = formulas ? formulas->numbers_for(facts) : std::nullopt;
+  if (r.numbers) {
+    r.resizes = like && like->resizable && std::ranges::all_of(*r.numbers, &Dim::is_known);
+    if (!r.resizes || shared_.validate) formulas->fill(facts, *r.numbers);
     if (shared_.validate) RETURN_IF_ERROR(compare_with_rules(facts));
-    return numbers;
+    return r;
   }
   RETURN_IF_ERROR(infer_facts(*graph_.view, facts));
   if (formulas) formulas->believe(facts);
-  return numbers;
+  return r;
 }
 
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, Effort effort,
@@ -113,8 +115,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
     last.program = last_.program;
     last.problem = std::move(last_.problem);
   }
-  const bool resizes = last.program && last.program->resizable && bound == Bindings();
-  ASSIGN_OR_RETURN(const std::optional<SizeFormulas::Numbers> numbers, infer(facts, !resizes));
+  ASSIGN_OR_RETURN(const Inferred inferred, infer(facts, last.program.get()));
   CompileOptions o;
   o.workers = shared_.workers;
   o.effort = !shared_.packed ? Effort::off : shared_.exact && effort == Effort::load ? Effort::exact : effort;
@@ -132,8 +133,8 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   std::unique_ptr<PlanProblem> spare = std::move(last.problem);
   if (!spare) spare = std::make_unique<PlanProblem>();
   o.like = last.program.get();
-  if (numbers) o.formulas = {formulas_->places(), *numbers};
-  o.resizes = resizes && numbers;
+  if (inferred.numbers) o.formulas = {formulas_->places(), *inferred.numbers};
+  o.resizes = inferred.resizes;
   o.order = order.get();
   o.spare = spare.get();
   auto compiled = compile(graph_, facts, bodies_, o);
@@ -142,12 +143,13 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   const int64_t took = thread_cpu_ns() - start;
   if (!compiled.ok()) return compiled.status();
   std::shared_ptr<CompiledProgram> p = *std::move(compiled);
+  last = {p, std::move(spare)};
   std::lock_guard lock(mutex_);
-  last_ = {p, std::move(spare)};
+  std::swap(last_, last);  // the old one goes without the lock
   counts_.planning_ns += took;
   counts_.values += static_cast<int64_t>(p->plan_values->size());
   counts_.inside += p->inside;
-  counts_.by_formula += numbers.has_value();
+  counts_.by_formula += inferred.numbers.has_value();
   counts_.by_order += p->by_order;
   counts_.steps += static_cast<int64_t>(p->steps.size());
   counts_.steps_kept += p->steps_kept;

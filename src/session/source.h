@@ -60,9 +60,12 @@ class GraphSource final : public BodySource, public StepResolver {
  private:
   using Key = ProgramCache::Key;
 
-  // Infers in place by the shape rules, unless formulas serve: then their numbers come back, and the table is filled
-  // only if asked.
-  StatusOr<std::optional<SizeFormulas::Numbers>> infer(FactTable& facts, bool fill);
+  struct Inferred {
+    std::optional<SizeFormulas::Numbers> numbers;  // of formulas, where they serve
+    bool resizes = false;                          // the table has the inputs alone: CompileOptions::resizes
+  };
+  // Infers in place, by formulas or by the shape rules, unless the values of `like` with other dims will do.
+  StatusOr<Inferred> infer(FactTable& facts, const CompiledProgram* like);
   Status compare_with_rules(const FactTable& filled) const;
   // Takes the order of what was packed for the plans to come, from the second set of shapes on and a few times at most.
   void keep_order(const PlanProblem& problem, const Plan& packed);
