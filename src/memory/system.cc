@@ -14,6 +14,7 @@
 #include <new>
 
 #include "base/checked.h"
+#include "base/knobs.h"
 
 namespace forethought {
 namespace {
@@ -89,7 +90,7 @@ void* of_system(BlockKind kind, int64_t bytes) {
     return std::aligned_alloc(kBlockAlignment, round_up(static_cast<size_t>(bytes), kBlockAlignment));
   }
   const size_t size = round_up(static_cast<size_t>(bytes), static_cast<size_t>(page_size()));
-  return bytes < kHugeBlock ? map_pages(size) : map_huge_pages(size);
+  return bytes >= kHugeBlock && knob_bool(Knob::kHugePages) ? map_huge_pages(size) : map_pages(size);
 }
 
 void to_system(BlockKind kind, void* data, int64_t bytes) {

@@ -33,9 +33,9 @@ enum class BlockKind : uint8_t { heap, pages };  // 64-byte aligned; or whole pa
 
 // Blocks of this size are pages: a page or two of a heap block would be shared with strangers otherwise.
 constexpr int64_t kPageBlock = 32 << 10;
-// Blocks of this size begin at a multiple of a huge page and ask for such pages, where the system allows it: a fault
-// then brings 2 MiB in, not 4 KiB. They take not a byte more for it, but what is cut off in the middle of a huge page
-// (resize_pages) goes back only when the system is short of memory.
+// With the knob FORETHOUGHT_HUGE_PAGES, blocks of this size begin at a multiple of a huge page and ask for such pages:
+// a fault then brings 2 MiB in, not 4 KiB. They take not a byte more for it, but what is cut off in the middle of a
+// huge page (resize_pages) goes back only when the system is short of memory.
 constexpr int64_t kHugePage = 2 << 20, kHugeBlock = 2 * kHugePage;
 inline BlockKind kind_of_block(int64_t bytes) { return bytes < kPageBlock ? BlockKind::heap : BlockKind::pages; }
 

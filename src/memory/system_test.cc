@@ -214,34 +214,42 @@ std::string smaps_of(const void* data, const std::string& wanted) {
   return "";
 }
 
-TEST(Pages, C24_LargeBlocksTakeHugePagesAndNotAByteMore) {
+TEST(Pages, C24_LargeBlocksTakeHugePagesOnRequestAndNotAByteMore) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers have pages of their own";
 #endif
-  for (const int64_t bytes : {kHugeBlock - 4096, kHugeBlock, kHugeBlock + 5 * 4096, int64_t{400} << 20}) {
-    for (const bool populate : {false, true}) {
-      const bool large = bytes >= kHugeBlock;
-      const int64_t faults_before = minor_faults();
-      const Pages pages = Pages::map(budget(), MemoryRole::planned, bytes, "test", {.populate = populate}).value();
-      for (int64_t i = 0; i < bytes; i += 4096) pages.data()[i] = std::byte{1};
-      const int64_t faults = minor_faults() - faults_before;
-      EXPECT_EQ(pages.size(), bytes);
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(pages.data()) % (large ? kHugePage : 1), 0u);
-      if (!large || !grants_huge_pages()) continue;
-      EXPECT_NE(smaps_of(pages.data(), "VmFlags").find(" hg"), std::string::npos);
-      // A system that is short of whole huge pages gives small ones in their place.
-      const int64_t huge = std::stoll(smaps_of(pages.data(), "AnonHugePages")) << 10;
-      EXPECT_LE(huge, bytes);
-      EXPECT_LE(faults, huge / kHugePage + (bytes - huge) / 4096 + 50);
-      if (huge == bytes / kHugePage * kHugePage && bytes == 400 << 20) {
-        EXPECT_LT(faults, 250);
+  for (const bool asked : {false, true})
+    for (const int64_t bytes : {kHugeBlock - 4096, kHugeBlock, kHugeBlock + 5 * 4096, int64_t{400} << 20}) {
+      for (const bool populate : {false, true}) {
+        if (!asked && bytes > 2 * kHugeBlock) continue;
+        ::setenv("FORETHOUGHT_HUGE_PAGES", asked ? "1" : "0", 1);
+        const bool large = asked && bytes >= kHugeBlock;
+        const int64_t faults_before = minor_faults();
+        const Pages pages = Pages::map(budget(), MemoryRole::planned, bytes, "test", {.populate = populate}).value();
+        ::unsetenv("FORETHOUGHT_HUGE_PAGES");
+        for (int64_t i = 0; i < bytes; i += 4096) pages.data()[i] = std::byte{1};
+        const int64_t faults = minor_faults() - faults_before;
+        EXPECT_EQ(pages.size(), bytes);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(pages.data()) % (large ? kHugePage : 1), 0u);
+        if (!asked) {
+          EXPECT_EQ(smaps_of(pages.data(), "VmFlags").find(" hg"), std::string::npos);
+        }
+        if (!large || !grants_huge_pages()) continue;
+        EXPECT_NE(smaps_of(pages.data(), "VmFlags").find(" hg"), std::string::npos);
+        // A system that is short of whole huge pages gives small ones in their place.
+        const int64_t huge = std::stoll(smaps_of(pages.data(), "AnonHugePages")) << 10;
+        EXPECT_LE(huge, bytes);
+        EXPECT_LE(faults, huge / kHugePage + (bytes - huge) / 4096 + 50);
+        if (huge == bytes / kHugePage * kHugePage && bytes == 400 << 20) {
+          EXPECT_LT(faults, 250);
+        }
+        EXPECT_LE(std::stoll(smaps_of(pages.data(), "Rss")) << 10, bytes);
       }
-      EXPECT_LE(std::stoll(smaps_of(pages.data(), "Rss")) << 10, bytes);
     }
-  }
 }
 
 TEST(Pages, KeepTheirContentsWhenTheyAreResized) {
+  ::setenv("FORETHOUGHT_HUGE_PAGES", "1", 1);
   for (const int64_t scale : {1, 9}) {  // small and huge pages
     int64_t bytes = scale << 20;
     auto* data = static_cast<unsigned char*>(obtain(nullptr, BlockKind::pages, bytes, "a block").value());
@@ -259,6 +267,7 @@ TEST(Pages, KeepTheirContentsWhenTheyAreResized) {
     give_back(nullptr, BlockKind::pages, data, bytes);
     EXPECT_EQ(obtained_bytes(), before);
   }
+  ::unsetenv("FORETHOUGHT_HUGE_PAGES");
 }
 
 TEST(Pages, ImpossibleSizesAndFailuresGiveAStatus) {
