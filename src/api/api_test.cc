@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -332,14 +333,18 @@ TEST(Api, MemoryLimitIsAnErrorThatLeavesTheSessionUsable) {
   EXPECT_TRUE(s.run({{"x", floats({1, 2, 3}, {1, 3})}}).ok());
 }
 
-TEST(Api, LoadKeepsTheOwnerOfTheBytes) {
-  auto bytes = std::make_shared<std::string>(affine_model());
+TEST(Api, LoadKeepsTheOwnerOfTheBytesAsLongAsItReadsThem) {
+  const auto spoil = [](std::string* s) {
+    std::ranges::fill(*s, '\xff');
+    delete s;
+  };
+  std::shared_ptr<std::string> bytes(new std::string(affine_model()), spoil);
   const std::weak_ptr<std::string> watch = bytes;
   {
     const auto span = std::as_bytes(std::span(*bytes));
     const ft::Session s = ft::Session::load_bytes(span, {}, std::move(bytes)).value();
-    EXPECT_FALSE(watch.expired());
-    EXPECT_TRUE(s.run({{"x", floats({1, 2, 3}, {1, 3})}}).ok());
+    const auto outputs = s.run({{"x", floats({1, 2, 3}, {1, 3})}}).value();
+    EXPECT_EQ(outputs[1].elements<float>().value()[0], 15);
   }
   EXPECT_TRUE(watch.expired());
 }

@@ -40,19 +40,23 @@ std::string system_error(std::string_view what) {
 struct Registry {
   std::mutex mutex;
   std::map<FileKey, std::weak_ptr<const MappedFile::Mapping>> by_file;
-  std::map<const std::byte*, int64_t> by_address;  // sizes
+  struct Range {
+    int64_t size = 0, number = 0;
+  };
+  std::map<const std::byte*, Range> by_address;
+  int64_t last_number = 0;
 };
 Registry& registry() {
   static auto* const r = new Registry;
   return *r;
 }
 
-// The mapped range that `data` lies in, if all of `bytes` does.
-bool in_mapped_range(const Registry& r, const std::byte* data, int64_t bytes) {
+// The number of the mapped range that all of the bytes lie in; 0: of none.
+int64_t number_of(const Registry& r, const std::byte* data, int64_t bytes) {
   auto after = r.by_address.upper_bound(data);
-  if (after == r.by_address.begin()) return false;
-  const auto& [begin, size] = *std::prev(after);
-  return bytes >= 0 && bytes <= size && data - begin <= size - bytes;
+  if (after == r.by_address.begin()) return 0;
+  const auto& [begin, range] = *std::prev(after);
+  return bytes >= 0 && bytes <= range.size && data - begin <= range.size - bytes ? range.number : 0;
 }
 
 }  // namespace
@@ -144,21 +148,21 @@ StatusOr<MappedFile> MappedFile::map(int descriptor, std::string_view path, std:
   RETURN_IF_ERROR(made->map(descriptor, path));
   file.mapping_ = made;
   const std::lock_guard lock(r.mutex);
-  r.by_address[made->bytes().data()] = facts.st_size;
+  r.by_address[made->bytes().data()] = {facts.st_size, ++r.last_number};
   if (!probe) r.by_file[key] = std::move(made);
   return file;
 }
 
-bool lies_in_mapped_file(const void* data, int64_t bytes) {
+int64_t mapping_of(const void* data, int64_t bytes) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  return in_mapped_range(r, static_cast<const std::byte*>(data), bytes);
+  return number_of(r, static_cast<const std::byte*>(data), bytes);
 }
 
 int64_t forget_mapped_bytes(const void* data, int64_t bytes) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  if (!in_mapped_range(r, static_cast<const std::byte*>(data), bytes)) return 0;
+  if (number_of(r, static_cast<const std::byte*>(data), bytes) == 0) return 0;
   const auto page = static_cast<uintptr_t>(page_size());
   const auto first = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
   const auto end = (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes)) / page * page;

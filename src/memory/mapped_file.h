@@ -35,8 +35,10 @@ class MappedFile {
   MemoryShare share_;
 };
 
-// Whether the bytes lie in a file that is mapped now.
-bool lies_in_mapped_file(const void* data, int64_t bytes);
+// The number of the mapping that the bytes lie in; 0: they lie in no file that is mapped now. No two mappings of a
+// process's life have the same number.
+int64_t mapping_of(const void* data, int64_t bytes);
+inline bool lies_in_mapped_file(const void* data, int64_t bytes) { return mapping_of(data, bytes) != 0; }
 
 // Lets the system drop the whole pages of these bytes from memory, if they lie in a mapped file; they are read again
 // from the file when they are touched. Returns the bytes of those pages.

@@ -14,6 +14,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -359,6 +360,12 @@ TEST_F(MappedFileTest, ForgottenPagesAreReadAgain) {
   const std::byte* const data = file.bytes().data();
   EXPECT_TRUE(lies_in_mapped_file(data + 5, file.size() - 5));
   EXPECT_FALSE(lies_in_mapped_file(data + 5, file.size()));
+  const std::string other = write("b", "another");
+  std::set<int64_t> numbers = {mapping_of(data, 1)};
+  for (int i = 0; i < 3; ++i) {  // mapped anew each time, perhaps at the same address
+    const MappedFile again = MappedFile::open(other).value();
+    EXPECT_TRUE(numbers.insert(mapping_of(again.bytes().data(), 1)).second);
+  }
   EXPECT_EQ(forget_mapped_bytes(data + 1, 3 * page_size()), 2 * page_size());
   EXPECT_EQ(forget_mapped_bytes(data + 1, page_size()), 0);
   EXPECT_EQ(data[page_size() + 7], std::byte{'x'});

@@ -116,7 +116,7 @@ void add_weights(const PreparedGraph& graph, Device device, std::vector<MemoryHo
       if (!g.is_constant(n.inputs[i])) continue;
       const GraphValue& v = g.value(n.inputs[i]);
       if (v.device.is_host() != device.is_host() || (!device.is_host() && v.device != device)) continue;
-      if (v.constant->bytes() > 0 && seen.insert(v.constant->data).second)
+      if (v.constant->data && v.constant->bytes() > 0 && seen.insert(v.constant->data).second)
         holders->push_back({v.name, node, MemoryRole::weights, v.constant->bytes()});
       const auto packed = i < prepared.packed_bytes.size() ? prepared.packed_bytes[i] : std::span<const std::byte>();
       if (!packed.empty() && seen.insert(packed.data()).second)

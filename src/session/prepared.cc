@@ -15,20 +15,31 @@
 namespace forethought {
 namespace {
 
+// Forgets the contents of a constant that no step reads. A mapped file costs nothing, and may have other readers.
+void let_go(Graph& g, ValueId v, const PreparedGraph& p) {
+  std::optional<Tensor>& t = g.value(v).constant;
+  if (!t || p.values[v.index].weight >= 0 || !t->owner || lies_in_mapped_file(t->data, t->bytes())) return;
+  t->data = nullptr;
+  t->owner.reset();
+}
+
 class Preparer {
  public:
   Preparer(const PrepareOptions& options, PreparedGraph* root, WeightTotals* totals)
       : options_(options), root_(root), totals_(totals) {}
 
-  Status adopt_constants(Graph& g);
-  Status prepare(const Graph& g, PreparedGraph* p);
+  Status prepare(Graph& g, PreparedGraph* p);
   void forget_what_is_packed() const;
 
  private:
-  Status adopt(Tensor& t, std::string_view name);
-  StatusOr<Tensor> aligned(const Tensor& constant, std::string_view name);
+  bool lies_in_model(const Tensor& t) const;
+  bool stays(const Tensor& t) const;
+  Status settle(Tensor& constant, std::string_view name);
+  StatusOr<Tensor> in_store(const Tensor& constant, bool copy, std::string_view name);
+  Status count_in_store(const Tensor& constant, bool copy, std::string_view name);
   Status prepare_node(const Graph& g, NodeId id, PreparedNode* out, std::vector<bool>* reads_original);
-  Status take_weight(const Graph& g, ValueId v, PreparedGraph* p);
+  Status prepare_inputs(Graph& g, NodeId id, PreparedGraph* p, std::vector<int32_t>* readers_left);
+  Status take_weight(Graph& g, ValueId v, PreparedGraph* p);
 
   StatusOr<std::shared_ptr<const PackedBlock>> pack(const Tensor& constant, const PackSpec& spec,
                                                     std::string_view name);
@@ -37,57 +48,69 @@ class Preparer {
   const PrepareOptions& options_;
   PreparedGraph* const root_;
   WeightTotals* const totals_;
-  std::unordered_map<const BufferHeader*, BufferRef> adopted_;  // by the block's own header
+  std::unordered_set<uint64_t> dry_constants_;
   std::unordered_map<uint64_t, std::shared_ptr<const PackedBlock>> dry_packs_;
   std::vector<const Tensor*> packed_;     // constants of which some node reads the packed form alone
   std::unordered_set<const void*> read_;  // data of constants that some node reads as they are
 };
 
-Status Preparer::adopt(Tensor& t, std::string_view name) {
+bool Preparer::lies_in_model(const Tensor& t) const {
   const std::string_view model = options_.model_bytes;
   const auto* data = static_cast<const char*>(t.data);
-  const bool in_model = !model.empty() && data >= model.data() && data < model.data() + model.size();
-  if (!t.owner || t.bytes() == 0 || in_model || lies_in_mapped_file(t.data, t.bytes())) return absl::OkStatus();
-  BufferRef& known = adopted_[t.owner.header()];
-  if (!known) {
-    ASSIGN_OR_RETURN(known, adopt_block(options_.budget, MemoryRole::weights, t.owner, t.bytes(), name));
-  }
-  t.owner = known;
-  return absl::OkStatus();
+  return !model.empty() && data >= model.data() && data < model.data() + model.size();
 }
 
-// What passes computed and texts gave lies on the heap: from here on the account holds it.
-Status Preparer::adopt_constants(Graph& g) {
-  for (uint32_t i = 0; i < g.value_capacity(); ++i) {
-    GraphValue& v = g.value(ValueId{i});
-    if (v.removed) continue;
-    if (v.constant) RETURN_IF_ERROR(adopt(*v.constant, v.name));
-    if (v.default_value) RETURN_IF_ERROR(adopt(*v.default_value, v.name));
-  }
-  for (NodeId id : g.order()) {
-    for (auto& [name, body] : g.node(id).bodies) RETURN_IF_ERROR(adopt_constants(*body));
-  }
-  return absl::OkStatus();
+// Whether the constant lies where it takes no memory that could be shared or given back.
+bool Preparer::stays(const Tensor& t) const {
+  if (!t.owner) return true;
+  return lies_in_model(t) ? !options_.model_goes : lies_in_mapped_file(t.data, t.bytes());
 }
 
-// The constant where a kernel can read it: itself if its address suits its element type, else an aligned copy.
-StatusOr<Tensor> Preparer::aligned(const Tensor& constant, std::string_view name) {
-  const size_t width = std::max(1, bit_width(constant.dtype) / 8);
-  if (constant.dtype == DType::kString || reinterpret_cast<uintptr_t>(constant.data) % std::min<size_t>(width, 8) == 0)
-    return constant;
-  totals_->copied += constant.bytes();
+// Moves a constant that is to be read to where it can be read from, for good.
+Status Preparer::settle(Tensor& constant, std::string_view name) {
+  if (constant.bytes() == 0) constant.owner.reset();  // there is nothing to read
+  const bool aligned = ConstantStore::is_aligned(constant), place_stays = stays(constant);
+  if (aligned && place_stays) return absl::OkStatus();
+  const bool copy = !aligned || lies_in_model(constant);
+  if (copy) totals_->copied += constant.bytes();
   if (options_.dry) {
-    const int64_t padding = counted_block_bytes(constant.bytes()) - constant.bytes();
-    ASSIGN_OR_RETURN(root_->dry_shares.emplace_back(),
-                     MemoryShare::take(options_.budget, MemoryRole::weights, constant.bytes(), padding, name));
-    return constant;
+    RETURN_IF_ERROR(count_in_store(constant, copy, name));
+    if (!place_stays && copy) constant.owner.reset();
+    return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(CountedBlock block, counted_block(options_.budget, MemoryRole::weights, constant.bytes(), name));
-  std::memcpy(block.data, constant.data, static_cast<size_t>(constant.bytes()));
-  Tensor copy = constant;
-  copy.data = block.data;
-  copy.owner = std::move(block.owner);
-  return copy;
+  ASSIGN_OR_RETURN(constant, in_store(constant, copy, name));
+  return absl::OkStatus();
+}
+
+// As with packs: the session's share is taken before a block is made.
+StatusOr<Tensor> Preparer::in_store(const Tensor& constant, bool copy, std::string_view name) {
+  ConstantStore& store = ConstantStore::global();
+  const uint64_t key = ConstantStore::key(constant);
+  std::shared_ptr<const SharedConstant> known = store.find(key, constant);
+  MemoryShare share;
+  if (!known || !root_->constant_shares.contains(known)) {
+    const int64_t padding = known ? known->padding : ConstantStore::padding_of(constant, copy);
+    ASSIGN_OR_RETURN(share, MemoryShare::take(options_.budget, MemoryRole::weights, constant.bytes(), padding, name));
+  }
+  if (!known) {
+    ASSIGN_OR_RETURN(known, store.get(key, constant, copy, name));
+  }
+  if (share) root_->constant_shares[known] = std::move(share);
+  Tensor t = constant;
+  t.data = known->tensor.data;
+  t.owner = known->tensor.owner;
+  return t;
+}
+
+Status Preparer::count_in_store(const Tensor& constant, bool copy, std::string_view name) {
+  const uint64_t key = ConstantStore::key(constant);
+  if (!dry_constants_.insert(key).second) return absl::OkStatus();
+  const auto known = ConstantStore::global().find(key, constant);
+  const int64_t padding = known ? known->padding : ConstantStore::padding_of(constant, copy);
+  if (known) options_.budget->note_in_process(constant.bytes() + padding);
+  ASSIGN_OR_RETURN(root_->dry_shares.emplace_back(),
+                   MemoryShare::take(options_.budget, MemoryRole::weights, constant.bytes(), padding, name));
+  return absl::OkStatus();
 }
 
 // The session's share is taken before a block is made; one that the session has already costs it nothing.
@@ -102,7 +125,7 @@ StatusOr<std::shared_ptr<const PackedBlock>> Preparer::pack(const Tensor& consta
   if (options_.dry) {
     ASSIGN_OR_RETURN(block, dry_pack(constant, spec));
   } else if (options_.budget->is_limited()) {
-    block = PackStore::global().find(constant, spec);
+    ASSIGN_OR_RETURN(block, PackStore::global().find(constant, spec));
     if (!block || !root_->pack_shares.contains(block.get())) {
       ASSIGN_OR_RETURN(share, take_share());
     }
@@ -122,7 +145,7 @@ StatusOr<std::shared_ptr<const PackedBlock>> Preparer::pack(const Tensor& consta
 StatusOr<std::shared_ptr<const PackedBlock>> Preparer::dry_pack(const Tensor& constant, const PackSpec& spec) {
   std::shared_ptr<const PackedBlock>& known = dry_packs_[PackStore::key(constant, spec)];
   if (known) return known;
-  known = PackStore::global().find(constant, spec);
+  ASSIGN_OR_RETURN(known, PackStore::global().find(constant, spec));
   const auto bytes = static_cast<int64_t>(spec.bytes);
   if (known) {
     options_.budget->note_in_process(counted_block_bytes(bytes));
@@ -170,22 +193,22 @@ Status Preparer::prepare_node(const Graph& g, NodeId id, PreparedNode* out, std:
   return absl::OkStatus();
 }
 
-Status Preparer::take_weight(const Graph& g, ValueId v, PreparedGraph* p) {
+Status Preparer::take_weight(Graph& g, ValueId v, PreparedGraph* p) {
   if (p->values[v.index].weight >= 0) return absl::OkStatus();
-  read_.insert(g.value(v).constant->data);
-  const Tensor& constant = *g.value(v).constant;
+  Tensor& constant = *g.value(v).constant;
+  read_.insert(constant.data);
   const std::optional<DeviceUse> device = options_.devices ? options_.devices->use(g.value(v).device) : std::nullopt;
   const std::string who = absl::StrCat("constant ", g.value(v).name);
-  Tensor t;
+  // The host's bytes stay beside those of the device: choices may depend on them.
+  if (!device || !stays(constant)) RETURN_IF_ERROR(settle(constant, g.value(v).name));
+  Tensor t = constant;
   if (device && !options_.dry) {
     ASSIGN_OR_RETURN(t, copy_to_device(constant, *device, MemoryRole::weights, who));
     totals_->on_devices += t.bytes();
   } else if (device) {
-    t = constant;
     ASSIGN_OR_RETURN(root_->dry_shares.emplace_back(),
                      MemoryShare::take(device->account, MemoryRole::weights, std::max<int64_t>(t.bytes(), 1), 0, who));
   } else {
-    ASSIGN_OR_RETURN(t, aligned(constant, g.value(v).name));
     totals_->constants += t.bytes();
   }
   p->values[v.index].weight = static_cast<int32_t>(p->weights.size());
@@ -193,7 +216,26 @@ Status Preparer::take_weight(const Graph& g, ValueId v, PreparedGraph* p) {
   return absl::OkStatus();
 }
 
-Status Preparer::prepare(const Graph& g, PreparedGraph* p) {
+// Packs what the node wants packed, takes what it reads as it is, and lets go of what nobody will read again.
+Status Preparer::prepare_inputs(Graph& g, NodeId id, PreparedGraph* p, std::vector<int32_t>* readers_left) {
+  const GraphNode& n = g.node(id);
+  std::vector<bool> reads_original;
+  RETURN_IF_ERROR(with_context(prepare_node(g, id, &p->nodes[id.index], &reads_original),
+                               absl::StrCat("node ", n.name, " (", to_string(n.op), ")")));
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const ValueId v = n.inputs[i];
+    if (!g.is_constant(v)) continue;
+    if (reads_original[i]) {
+      RETURN_IF_ERROR(take_weight(g, v, p));
+    } else {
+      packed_.push_back(&*g.value(v).constant);
+    }
+    if (--(*readers_left)[v.index] == 0) let_go(g, v, *p);
+  }
+  return absl::OkStatus();
+}
+
+Status Preparer::prepare(Graph& g, PreparedGraph* p) {
   p->view = &g;
   p->order = g.order();
   p->nodes.resize(g.node_capacity());
@@ -202,19 +244,17 @@ Status Preparer::prepare(const Graph& g, PreparedGraph* p) {
     const GraphValue& v = g.value(ValueId{i});
     p->values.push_back({v.layout, v.device, v.removed, -1, v.constant ? &*v.constant : nullptr});
   }
+  std::vector<int32_t> readers_left(g.value_capacity(), 0);
+  for (NodeId id : p->order)
+    for (ValueId v : g.node(id).inputs)
+      if (g.is_constant(v)) ++readers_left[v.index];
+  for (ValueId v : g.outputs())
+    if (v.valid()) ++readers_left[v.index];
+  for (uint32_t i = 0; i < g.value_capacity(); ++i)
+    if (readers_left[i] == 0) let_go(g, ValueId{i}, *p);
   for (NodeId id : p->order) {
-    const GraphNode& n = g.node(id);
-    std::vector<bool> reads_original;
-    RETURN_IF_ERROR(with_context(prepare_node(g, id, &p->nodes[id.index], &reads_original),
-                                 absl::StrCat("node ", n.name, " (", to_string(n.op), ")")));
-    for (size_t i = 0; i < n.inputs.size(); ++i)
-      if (!g.is_constant(n.inputs[i])) {
-        continue;
-      } else if (reads_original[i]) {
-        RETURN_IF_ERROR(take_weight(g, n.inputs[i], p));
-      } else {
-        packed_.push_back(&*g.value(n.inputs[i]).constant);
-      }
+    RETURN_IF_ERROR(prepare_inputs(g, id, p, &readers_left));
+    GraphNode& n = g.node(id);
     for (size_t b = 0; b < n.bodies.size(); ++b) {
       auto body = std::make_unique<PreparedGraph>();
       RETURN_IF_ERROR(prepare(*n.bodies[b].second, body.get()));
@@ -223,6 +263,8 @@ Status Preparer::prepare(const Graph& g, PreparedGraph* p) {
   }
   for (ValueId v : g.outputs())
     if (g.is_constant(v)) RETURN_IF_ERROR(take_weight(g, v, p));
+  for (ValueId v : g.inputs())
+    if (g.value(v).default_value) RETURN_IF_ERROR(settle(*g.value(v).default_value, g.value(v).name));
   return absl::OkStatus();
 }
 
@@ -238,7 +280,6 @@ StatusOr<std::unique_ptr<PreparedGraph>> prepare_graph(std::unique_ptr<Graph> gr
                                                        WeightTotals* totals) {
   auto p = std::make_unique<PreparedGraph>();
   Preparer preparer(options, p.get(), totals);
-  RETURN_IF_ERROR(preparer.adopt_constants(*graph));
   RETURN_IF_ERROR(preparer.prepare(*graph, p.get()));
   if (!options.dry) preparer.forget_what_is_packed();
   p->graph = std::move(graph);

@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "kernel_api/kernel.h"
 #include "memory/budget.h"
+#include "session/constants.h"
 #include "session/packs.h"
 
 namespace forethought {
@@ -33,14 +34,14 @@ struct PreparedValue {
   Device device;
   bool removed = false;
   int32_t weight = -1;               // which of PreparedGraph::weights holds it; -1: none
-  const Tensor* constant = nullptr;  // the graph's; null: it is none
+  const Tensor* constant = nullptr;  // the graph's; null: it is none. Without data where packed forms alone are read
 };
 
 struct WeightTotals {
   int64_t constants = 0;   // bytes of constants that steps read in place
   int64_t packed = 0;      // bytes of packed forms
   int64_t on_devices = 0;  // bytes of constants that devices hold
-  int64_t copied = 0;      // bytes copied because they lay unaligned
+  int64_t copied = 0;      // bytes copied because they lay unaligned, or where they do not stay
 };
 
 struct PreparedGraph {
@@ -53,6 +54,7 @@ struct PreparedGraph {
   std::map<std::pair<uint32_t, int>, std::unique_ptr<PreparedGraph>> bodies;
   // Of the outermost graph: each block counts once a session.
   std::map<const PackedBlock*, MemoryShare> pack_shares;
+  std::map<std::shared_ptr<const SharedConstant>, MemoryShare> constant_shares;
   std::vector<MemoryShare> dry_shares;
 };
 
@@ -61,10 +63,11 @@ struct PrepareOptions {
   bool dry = false;  // nothing is packed or copied, only counted: `budget` is a probe, and no step may run
   const DeviceSet* devices = nullptr;  // constants that live on one of them are copied there
   std::string_view model_bytes;        // the model, where it was given as bytes: constants in there are counted already
+  bool model_goes = false;             // those bytes are there for the load alone: no constant may stay in them
 };
 
-// Asks every kernel what it packs, packs it, and aligns the constants that kernels read as they are. Constants that
-// lie in memory of the graph's own are taken into the account.
+// Asks every kernel what it packs, packs it, and lets go of constants of which nobody reads more, unless they lie in a
+// mapped file. Those that steps read lie in mapped files, in the bytes of the model, or in the process's store.
 StatusOr<std::unique_ptr<PreparedGraph>> prepare_graph(std::unique_ptr<Graph> graph, const PrepareOptions& options,
                                                        WeightTotals* totals);
 

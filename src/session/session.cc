@@ -73,29 +73,46 @@ StatusOr<std::unique_ptr<Session>> Session::load(const std::string& path, const 
 StatusOr<std::unique_ptr<Session>> Session::load_bytes(std::string_view bytes, BufferRef owner,
                                                        const SessionOptions& options) {
   const double start = now_ms();
+  const auto finished = [&](PrepareOptions prepare, BufferRef keep) -> StatusOr<std::unique_ptr<Session>> {
+    auto result = run_pipeline({"", prepare.model_bytes, std::move(keep), nullptr, prepare.budget}, options);
+    if (!result.ok()) return result.status();
+    return finish(std::move(*result), options, prepare, start);
+  };
+  // Bytes without an owner are read where they are, for the load: what steps read is taken into memory of our own.
+  // Should more than that point into them (attributes may be tensors), the session gets a copy of them all.
+  bool copied = false;
   const auto attempt = [&](PrepareOptions prepare) -> StatusOr<std::unique_ptr<Session>> {
     prepare.model_bytes = bytes;
-    BufferRef keep = owner;
-    MemoryShare share;
-    const auto size = static_cast<int64_t>(bytes.size());
-    if (!owner && prepare.dry) {
-      ASSIGN_OR_RETURN(share, MemoryShare::take(prepare.budget, MemoryRole::weights, size,
-                                                counted_block_bytes(size) - size, "the copy of the model"));
-    } else if (!owner) {
-      ASSIGN_OR_RETURN(CountedBlock copy,
-                       counted_block(prepare.budget, MemoryRole::weights, size, "the copy of the model"));
-      if (size > 0) std::memcpy(copy.data, bytes.data(), bytes.size());
-      prepare.model_bytes = {static_cast<const char*>(copy.data), bytes.size()};
-      keep = std::move(copy.owner);
+    if (owner) return finished(prepare, owner);
+    if (!copied) {
+      struct Nothing {};
+      const BufferRef users = hold(Nothing());
+      prepare.model_goes = true;
+      auto session = finished(prepare, users);
+      if (!session.ok() || users.unique()) return session;
+      copied = true;
+      prepare.model_goes = false;
     }
-    auto result = run_pipeline({"", prepare.model_bytes, std::move(keep), nullptr, prepare.budget}, options);
-    if (!result.ok()) return with_context(result.status(), "load model from bytes");
-    auto session = finish(std::move(*result), options, prepare, start);
+    const auto size = static_cast<int64_t>(bytes.size());
+    if (prepare.dry) {
+      ASSIGN_OR_RETURN(MemoryShare share, MemoryShare::take(prepare.budget, MemoryRole::weights, size,
+                                                            counted_block_bytes(size) - size, "the copy of the model"));
+      auto session = finished(prepare, owner);
+      if (session.ok()) (*session)->prepared_->dry_shares.push_back(std::move(share));
+      return session;
+    }
+    ASSIGN_OR_RETURN(CountedBlock copy,
+                     counted_block(prepare.budget, MemoryRole::weights, size, "the copy of the model"));
+    if (size > 0) std::memcpy(copy.data, bytes.data(), bytes.size());
+    prepare.model_bytes = {static_cast<const char*>(copy.data), bytes.size()};
+    return finished(prepare, std::move(copy.owner));
+  };
+  const auto in_context = [&](const PrepareOptions& prepare) -> StatusOr<std::unique_ptr<Session>> {
+    auto session = attempt(prepare);
     if (!session.ok()) return with_context(session.status(), "load model from bytes");
-    if (share) (*session)->prepared_->dry_shares.push_back(std::move(share));
     return session;
   };
-  return load_within(options, "load model from bytes", attempt);
+  return load_within(options, "load model from bytes", in_context);
 }
 
 StatusOr<std::unique_ptr<Session>> Session::from_graph(std::unique_ptr<Graph> graph, const SessionOptions& options) {
