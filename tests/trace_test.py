@@ -18,6 +18,17 @@ NET = """graph net(%x: f32[2,8,16,16]) {
 }
 """
 
+BRANCHES = """graph branches(%x: f32[64,64]) {
+  %a: f32[64,64] = MatMul(%x, %x) "/a"
+  %b: f32[64,64] = Softmax<axis=1>(%a) "/b"
+  %c: f32[64,64] = MatMul(%b, %x) "/c"
+  %d: f32[64,64] = Softmax<axis=1>(%x) "/d"
+  %e: f32[64,64] = MatMul(%d, %x) "/e"
+  %y: f32[64,64] = MatMul(%c, %e) "/y"
+  return %y
+}
+"""
+
 LOOP = """graph loop(%n: i64[], %k: bool[], %x: f32[4]) {
   %y: f32[4] = Loop(%n, %k, %x) "/loop" {
     body: graph(%i: i64[], %c: bool[], %s: f32[4]) {
@@ -118,6 +129,43 @@ def test_steps_of_bodies_lie_in_the_step_that_runs_them(tmp_path):
     trips = [b for b in inner if b["name"] == "/step (Relu)"]
     assert {b["tid"] for b in inner} <= {steps[0]["tid"]}
     assert all(steps[0]["ts"] <= b["ts"] and b["ts"] + b["dur"] <= steps[0]["ts"] + steps[0]["dur"] and b["args"]["depth"] == 1 for b in trips)
+
+
+def test_lanes_have_rows_waits_and_arrows(tmp_path):
+    data = trace(tmp_path, BRANCHES, "--lanes", "2", "--threads", "2", "--runs", "3")
+    check_format(data)
+    plan = json.loads(subprocess.run([str(COMMAND), "plan", str(tmp_path / "net.graph"), "--level", "disabled", "--lanes", "2",
+                                      "--threads", "2", "--json"], check=True, capture_output=True, text=True).stdout)
+    assert plan["lanes"] == 2
+    lanes = {s["name"]: s["lane"] for s in plan["steps"]}
+    titles = {e["tid"]: e["args"]["name"] for e in data["traceEvents"] if e["ph"] == "M" and e["name"] == "thread_name"}
+    steps = slices(data, "step")
+    assert len(steps) == 3 * len(plan["steps"]) and set(lanes.values()) == {0, 1}
+    assert all(titles[s["tid"]] == f"lane {lanes[s['name']]}" for s in steps)
+
+    # Every notification that a step waits for comes as an arrow out of the step of the other lane that gives it.
+    givers = {n: s["name"] for s in plan["steps"] for n in s["signals"]}
+    awaited = {(givers[n], s["name"]) for s in plan["steps"] for n in s["waits"] if lanes[givers[n]] != s["lane"]}
+    assert awaited
+
+    def step_at(tid, ts):
+        return next(s for s in steps if s["tid"] == tid and s["ts"] <= ts <= s["ts"] + s["dur"])
+    ends = {}
+    for e in data["traceEvents"]:
+        if e["ph"] in "sf":
+            ends.setdefault(e["id"], {})[e["ph"]] = step_at(e["tid"], e["ts"])
+    arrows = [(a["s"], a["f"]) for a in ends.values()]
+    assert sorted((s["name"], f["name"]) for s, f in arrows) == sorted(3 * list(awaited))
+    assert all(s["ts"] + s["dur"] <= f["ts"] + 1e-3 for s, f in arrows)
+
+    # A wait fills what its lane has between two steps, and tells before what and for whom.
+    waiting = {f: {s for s, to in awaited if to == f} for _, f in awaited}
+    waits = slices(data, "wait")
+    for w in waits:
+        assert set(w["args"]["for"]) == waiting[w["args"]["before"]]
+        assert any(s["name"] == w["args"]["before"] and s["tid"] == w["tid"] and abs(s["ts"] - w["ts"] - w["dur"]) < 1e-3
+                   for s in steps)
+    assert waits and all(w["dur"] > 0 for w in waits)
 
 
 def test_names_that_are_no_text_are_written(tmp_path):

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <new>
 #include <optional>
@@ -105,6 +106,19 @@ constexpr Doing kDoings[] = {
        auto started = s.session->run_async(s.inputs, {}, [](const ft::AsyncRun&) {});
        return started.ok() ? s.take(started->outputs()) : started.status();
      }},
+    {"values",
+     [](Stage& s) {
+       auto made = ft::Value::tensor(ft::ElementType::f32, std::array<int64_t, 2>{2, 3});
+       if (!made.ok()) return made.status();
+       auto lease = made->lease();
+       if (!lease.ok()) return lease.status();
+       auto over = ft::Value::over(std::move(*lease), ft::ElementType::f32, std::array<int64_t, 1>{6});
+       if (!over.ok()) return over.status();
+       if (auto list = ft::Value::sequence(ft::ElementType::f32, std::array{*over, *over}); !list.ok())
+         return list.status();
+       return s.prepared->bind_input(s.model.inputs[0].first, s.model.inputs[0].second);
+     },
+     Doing::loaded, Doing::no_outputs},
     {"prepared run", [](Stage& s) { return s.prepared->run(); }},
     {"trim",
      [](Stage& s) {

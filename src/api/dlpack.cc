@@ -20,14 +20,16 @@ Result<Value> value_of(::forethought::StatusOr<dlpack::Imported> imported) {
 
 }  // namespace
 
-Result<DLManagedTensorVersioned*> to_dlpack(const Value& value) {
+Result<DLManagedTensorVersioned*> to_dlpack(const Value& value) try {
   if (Status s = check_tensor(value); !s.ok()) return s;
   const auto made = dlpack::to_versioned(inner_value(value).tensor(), value.read_only() ? dlpack::kReadOnly : 0);
   if (!made.ok()) return public_status(made.status());
   return reinterpret_cast<DLManagedTensorVersioned*>(*made);
+} catch (...) {
+  return caught();
 }
 
-Result<DLManagedTensor*> to_unversioned_dlpack(const Value& value) {
+Result<DLManagedTensor*> to_unversioned_dlpack(const Value& value) try {
   if (Status s = check_tensor(value); !s.ok()) return s;
   if (value.read_only())
     return Status(ErrorCode::invalid_argument,
@@ -35,6 +37,8 @@ Result<DLManagedTensor*> to_unversioned_dlpack(const Value& value) {
   const auto made = dlpack::to_managed(inner_value(value).tensor());
   if (!made.ok()) return public_status(made.status());
   return reinterpret_cast<DLManagedTensor*>(*made);
+} catch (...) {
+  return caught();
 }
 
 Result<Value> from_dlpack(DLManagedTensorVersioned* tensor) {

@@ -1,6 +1,8 @@
 // Memory of sessions and of the process, as the public API shows it.
 #include "forethought/memory.h"
 
+#include <new>
+
 #include "api/rep.h"
 #include "memory/budget.h"
 #include "memory/system.h"

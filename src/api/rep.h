@@ -1,8 +1,6 @@
 // What stands behind the public classes, and the ways between public and inner types.
 #pragma once
 
-#include <exception>
-#include <new>
 #include <type_traits>
 
 #include "base/status.h"
@@ -32,6 +30,9 @@ struct Session::Rep {
 Status public_status(const ::forethought::Status& status);
 Value public_value(::forethought::Value value);
 const ::forethought::Value& inner_value(const Value& value);
+// For a handler: what is being handled, as an error like another.
+Status caught();
+
 // What the library and others throw ends here, as an error like another. A Status comes back as it is.
 template <typename F>
 Status guarded(F&& f) {
@@ -41,10 +42,8 @@ Status guarded(F&& f) {
     } else {
       return public_status(f());
     }
-  } catch (const std::bad_alloc&) {
-    return Status(ErrorCode::exhausted, "the system has no more memory");
-  } catch (const std::exception& e) {
-    return Status(ErrorCode::internal, e.what());
+  } catch (...) {
+    return caught();
   }
 }
 

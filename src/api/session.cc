@@ -254,25 +254,29 @@ PreparedRun::PreparedRun(PreparedRun&&) noexcept = default;
 PreparedRun& PreparedRun::operator=(PreparedRun&&) noexcept = default;
 PreparedRun::~PreparedRun() = default;
 
-Status PreparedRun::bind_input(std::string_view name, const Value& value) {
+Status PreparedRun::bind_input(std::string_view name, const Value& value) try {
   size_t i = 0;
   if (Status s = find(rep_->session->inputs, name, "input", &i); !s.ok()) return s;
   rep_->inputs[i] = inner_value(value);
   rep_->read_only[i] = value.read_only();
   for (Rep::Donation& d : rep_->donations) d.new_input = d.new_input || d.input == i;
   return Status();
+} catch (...) {
+  return caught();
 }
 
-Status PreparedRun::bind_output(std::string_view name, const Value& value) {
+Status PreparedRun::bind_output(std::string_view name, const Value& value) try {
   size_t i = 0;
   if (Status s = find(rep_->session->outputs, name, "output", &i); !s.ok()) return s;
   if (Status s = check_bound(rep_->session->outputs[i], value); !s.ok()) return s;
   rep_->bound[i] = inner_value(value);
   for (Rep::Donation& d : rep_->donations) d.new_output = d.new_output || d.output == i;
   return Status();
+} catch (...) {
+  return caught();
 }
 
-Status PreparedRun::donate(std::string_view output, std::string_view input) {
+Status PreparedRun::donate(std::string_view output, std::string_view input) try {
   size_t from = 0, to = 0;
   if (Status s = find(rep_->session->outputs, output, "output", &from); !s.ok()) return s;
   if (Status s = find(rep_->session->inputs, input, "input", &to); !s.ok()) return s;
@@ -288,6 +292,8 @@ Status PreparedRun::donate(std::string_view output, std::string_view input) {
                                  rep_->session->inputs[d.input].name, "' already; one output goes to one input"));
   rep_->donations.push_back({from, to});
   return Status();
+} catch (...) {
+  return caught();
 }
 
 // Makes the last run's outputs inputs.

@@ -1,6 +1,9 @@
 // Public values as handles of inner ones.
 #include "forethought/value.h"
 
+#include <exception>
+#include <new>
+
 #include "absl/strings/str_cat.h"
 #include "api/rep.h"
 #include "base/checked.h"
@@ -25,6 +28,16 @@ StatusOr<DType> inner_dtype(ElementType type) {
 const char* name(ElementType type) {
   const auto dtype = inner_dtype(type);
   return dtype.ok() ? info(*dtype).type_name : "undefined";
+}
+
+Status caught() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return Status(ErrorCode::exhausted, "the system has no more memory");
+  } catch (const std::exception& e) {
+    return Status(ErrorCode::internal, e.what());
+  }
 }
 
 Status public_status(const ::forethought::Status& s) {
@@ -71,16 +84,18 @@ Value& Value::operator=(const Value&) = default;
 Value& Value::operator=(Value&&) noexcept = default;
 Value::~Value() = default;
 
-Result<Value> Value::tensor(ElementType type, std::span<const int64_t> shape) {
+Result<Value> Value::tensor(ElementType type, std::span<const int64_t> shape) try {
   const auto dtype = inner_dtype(type);
   if (!dtype.ok()) return public_status(dtype.status());
   auto made = make_tensor(*dtype, shape);
   if (!made.ok()) return public_status(made.status());
   return public_value(std::move(*made));
+} catch (...) {
+  return caught();
 }
 
 Result<Value> Value::borrow(ElementType type, std::span<const int64_t> shape, void* data, size_t bytes,
-                            std::shared_ptr<void> owner) {
+                            std::shared_ptr<void> owner) try {
   const auto dtype = inner_dtype(type);
   if (!dtype.ok()) return public_status(dtype.status());
   Tensor t;
@@ -99,9 +114,11 @@ Result<Value> Value::borrow(ElementType type, std::span<const int64_t> shape, vo
   t.data = data;
   if (owner) t.owner = hold(std::move(owner));
   return public_value(std::move(t));
+} catch (...) {
+  return caught();
 }
 
-Result<Value> Value::over(Lease lease, ElementType type, std::span<const int64_t> shape) {
+Result<Value> Value::over(Lease lease, ElementType type, std::span<const int64_t> shape) try {
   if (!lease) return refuse("the lease is empty: it was moved from, or released; lease the memory anew");
   const auto dtype = inner_dtype(type);
   if (!dtype.ok()) return public_status(dtype.status());
@@ -116,6 +133,8 @@ Result<Value> Value::over(Lease lease, ElementType type, std::span<const int64_t
   t.data = lease.data_;
   t.owner = BufferRef(static_cast<BufferHeader*>(lease.holder_));
   return public_value(std::move(t));
+} catch (...) {
+  return caught();
 }
 
 void Lease::release() {
@@ -127,7 +146,7 @@ void Lease::release() {
   header->references.fetch_sub(1, std::memory_order_acq_rel);
 }
 
-Result<Value> Value::sequence(ElementType element, std::span<const Value> elements) {
+Result<Value> Value::sequence(ElementType element, std::span<const Value> elements) try {
   const auto dtype = inner_dtype(element);
   if (!dtype.ok()) return public_status(dtype.status());
   auto s = std::make_shared<Sequence>();
@@ -138,6 +157,8 @@ Result<Value> Value::sequence(ElementType element, std::span<const Value> elemen
     s->items.push_back(v.rep_->value);
   }
   return public_value(std::shared_ptr<const Sequence>(std::move(s)));
+} catch (...) {
+  return caught();
 }
 
 ValueKind Value::kind() const {
@@ -177,7 +198,7 @@ void* Value::mutable_data() { return read_only() ? nullptr : const_cast<void*>(d
 bool Value::read_only() const { return rep_ && rep_->read_only; }
 size_t Value::copied_bytes() const { return rep_ ? static_cast<size_t>(rep_->copied_bytes) : 0; }
 
-Result<Lease> Value::lease() const {
+Result<Lease> Value::lease() const try {
   const Tensor* t = tensor_of_rep(rep_);
   if (!t) return refuse("only tensors have memory that can be leased");
   if (!t->owner)
@@ -189,12 +210,16 @@ Result<Lease> Value::lease() const {
   t->owner.header()->references.fetch_add(1, std::memory_order_relaxed);
   lease.holder_ = t->owner.header();
   return lease;
+} catch (...) {
+  return caught();
 }
 
-Status Value::require_elements(ElementType type) const {
+Status Value::require_elements(ElementType type) const try {
   if (kind() != ValueKind::tensor) return refuse("the value is no tensor");
   if (element_type() == type) return Status();
   return refuse(absl::StrCat("the tensor has elements of ", name(element_type()), ", not ", name(type)));
+} catch (...) {
+  return caught();
 }
 
 size_t Value::size() const {

@@ -388,5 +388,72 @@ TEST(Pitfalls, P26_AttributesThroughNestedFunctions) {
   EXPECT_EQ(int64s(out[0]), (std::vector<int64_t>{1, 1, 1}));
 }
 
+// Both bodies read values of the function that are other values at each call.
+TEST(Pitfalls, P26_FunctionsThatHoldSubgraphs) {
+  const auto branch = [](std::string_view out, wire::Node n) {
+    wire::Graph g{.name = out};
+    g.nodes.push_back(std::move(n));
+    g.outputs.push_back(value(out, kF, {}, false));
+    return g;
+  };
+  wire::Model m = one_call("choose");
+  m.graph.inputs.clear();
+  m.graph.outputs.clear();
+  m.graph.nodes.clear();
+  // choose(c, x, w) = c ? x·w : x + w
+  std::vector<wire::Node> choose;
+  choose.push_back(node("If", {"c"}, {"y"},
+                        attrs(attr("then_branch", branch("t", node("Mul", {"x", "w"}, {"t"}))),
+                              attr("else_branch", branch("e", node("Add", {"x", "w"}, {"e"}))))));
+  m.functions.push_back(function("choose", std::move(choose)));
+  m.functions.back().inputs = {"c", "x", "w"};
+  // grow(n, x, w) = x + n·w, and what comes on the way
+  wire::Graph body{.name = "body"};
+  body.inputs.push_back(value("i", DType::kInt64));
+  body.inputs.push_back(value("go", DType::kBool));
+  body.inputs.push_back(value("s", kF, {}, false));
+  body.nodes.push_back(node("Identity", {"go"}, {"on"}));
+  body.nodes.push_back(node("Add", {"s", "w"}, {"next"}));
+  body.nodes.push_back(node("Identity", {"next"}, {"slice"}));
+  body.outputs.push_back(value("on", DType::kBool));
+  body.outputs.push_back(value("next", kF, {}, false));
+  body.outputs.push_back(value("slice", kF, {}, false));
+  std::vector<wire::Node> grow;
+  grow.push_back(node("Loop", {"n", "", "x"}, {"y", "all"}, attrs(attr("body", std::move(body)))));
+  m.functions.push_back(function("grow", std::move(grow)));
+  m.functions.back().inputs = {"n", "x", "w"};
+  m.functions.back().outputs = {"y", "all"};
+  for (const std::string_view c : {"c", "d"}) m.graph.inputs.push_back(value(c, DType::kBool));
+  for (const std::string_view n : {"n", "k"}) m.graph.inputs.push_back(value(n, DType::kInt64));
+  for (const std::string_view x : {"a", "b"}) m.graph.inputs.push_back(value(x, kF, {2}));
+  m.graph.nodes.push_back(call("choose", {"c", "a", "b"}, {"p"}));
+  m.graph.nodes.push_back(call("choose", {"d", "p", "a"}, {"q"}));
+  m.graph.nodes.push_back(call("grow", {"n", "a", "b"}, {"r", "r_all"}));
+  m.graph.nodes.push_back(call("grow", {"k", "b", "p"}, {"s", "s_all"}));
+  for (const std::string_view y : {"p", "q", "r", "r_all", "s", "s_all"})
+    m.graph.outputs.push_back(value(y, kF, {}, false));
+  using Floats = std::vector<float>;
+  const struct {
+    bool c, d;
+    int64_t n, k;
+    Floats p, q, r, r_all, s, s_all;
+  } rows[] = {
+      {true, false, 3, 2, {3, 10}, {4, 12}, {10, 17}, {4, 7, 7, 12, 10, 17}, {9, 25}, {6, 15, 9, 25}},
+      {false, true, 2, 1, {4, 7}, {4, 14}, {7, 12}, {4, 7, 7, 12}, {7, 12}, {7, 12}},
+      {true, true, 1, 0, {3, 10}, {3, 20}, {4, 7}, {4, 7}, {3, 5}, {}},
+  };
+  for (const auto& row : rows) {
+    const auto out =
+        run_everywhere([&](const SessionOptions& o) { return load_bytes(m, o); },
+                       {tensor_of<bool>({}, {row.c}), tensor_of<bool>({}, {row.d}), tensor_of<int64_t>({}, {row.n}),
+                        tensor_of<int64_t>({}, {row.k}), tensor_of<float>({2}, {1, 2}), tensor_of<float>({2}, {3, 5})});
+    ASSERT_EQ(out.size(), 6u);
+    const Floats* const want[] = {&row.p, &row.q, &row.r, &row.r_all, &row.s, &row.s_all};
+    for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(floats(out[i]), *want[i]) << i;
+    EXPECT_EQ(dims_of(out[3]), (Dims{row.n, 2}));
+    EXPECT_EQ(dims_of(out[5]), (Dims{row.k, 2}));
+  }
+}
+
 }  // namespace
 }  // namespace forethought

@@ -83,9 +83,9 @@ def throughput_row(folder: pathlib.Path, runs: int, facts: dict) -> dict | None:
             facts[f"not run: {folder.name}"] = error
             return None
         row |= {f"{column} runs/s": ours["runs"] / ours["ms"] * 1e3, f"{column} equal": ours["wrong"] == 0}
-        if mode == "run":
-            row |= {"lock waits": ours["lock waits"], "lock ms": ours["lock ms"],
-                    "lock share %": 100 * ours["lock ms"] / (ours["ms"] * THREADS)}
+        suffix = "" if mode == "run" else " async"
+        row |= {f"lock waits{suffix}": ours["lock waits"], f"lock ms{suffix}": ours["lock ms"],
+                f"lock share{suffix} %": 100 * ours["lock ms"] / (ours["ms"] * THREADS)}
     done = subprocess.run([sys.executable, __file__, "--python", str(folder), str(runs)], capture_output=True, text=True)
     if done.returncode != 0:
         facts[f"not run from Python: {folder.name}"] = done.stderr.strip().splitlines()[-1]
@@ -111,7 +111,8 @@ def main() -> None:
     args = parser.parse_args()
     facts = {"throughput": f"{THREADS} threads on one session, {args.runs} runs each (fewer where a measure would take more "
                            f"than {MOST_MS // 1000} s), inputs of their own; x ort: our runs/s from Python over "
-                           "onnxruntime's; lock waits: times that a thread found one of our mutexes taken"}
+                           "onnxruntime's; lock waits: times that a thread found one of our mutexes "
+                           "taken, and how long it waited for them"}
     rows = []
     for folder in figure_models.pack():
         if args.filter in folder.name and (row := throughput_row(folder, args.runs, facts)):
@@ -119,7 +120,8 @@ def main() -> None:
     figure_table.show("concurrent", rows, facts | {
         "equal everywhere": all(v for r in rows for k, v in r.items() if k.endswith("equal")),
         "slower than onnxruntime": ", ".join(r["model"] for r in rows if r["x ort"] < 1) or "none",
-        "most of the time that threads waited for locks, %": max((r["lock share %"] for r in rows), default=0)})
+        "most of the time that threads waited for locks, %": max((r["lock share %"] for r in rows), default=0),
+        "the same of runs behind callers, %": max((r["lock share async %"] for r in rows), default=0)})
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ nlohmann::json quantiles(std::vector<double> v) {
 struct Looked {
   std::vector<double> planning_ms, planning_ms_per_1000, making_ms, first_ms, first_faults;
   std::set<int64_t> seen;
-  int64_t largest_plan = 0, values = 0;
+  int64_t largest_plan = 0, largest_outputs = 0, values = 0;
 };
 
 int64_t page_faults() {
@@ -62,6 +62,8 @@ int64_t page_faults() {
   getrusage(RUSAGE_SELF, &u);
   return u.ru_minflt;
 }
+
+constexpr size_t kTurns = 8;  // shapes that come by turns
 
 double timed_run(Session& session, const std::vector<Value>& inputs, std::vector<Value>* outputs) {
   for (Value& v : *outputs) v = Value();
@@ -79,6 +81,9 @@ void look(Session& session, int64_t length, std::vector<Value>* outputs, Looked*
   const int64_t more_faults = page_faults() - faults;
   const SessionSummary after = session.summary();
   l->largest_plan = std::max(l->largest_plan, after.peak);
+  int64_t bytes = 0;
+  for (const Value& v : *outputs) bytes += v.is_tensor() ? v.tensor().bytes() : 0;
+  l->largest_outputs = std::max(l->largest_outputs, bytes);
   if (!l->seen.insert(length).second) return;
   const double making = static_cast<double>(after.instances.making_ns - before.instances.making_ns) / 1e6;
   const double planning = static_cast<double>(after.plans.planning_ns - before.plans.planning_ns) / 1e6 - making;
@@ -111,6 +116,26 @@ int64_t calls_of_repeat(Session& session, int64_t length) {
   return c.allocations + c.maps;
 }
 
+// The same of the last `count` lengths by turns, each seen count - 1 others ago: of one round, after a few.
+int64_t calls_of_turns(Session& session, const std::vector<int64_t>& lengths, size_t count) {
+  std::vector<std::vector<Value>> inputs;
+  std::set<int64_t> taken;
+  for (size_t i = lengths.size(); i-- > 0 && taken.size() < count;) {
+    if (!taken.insert(lengths[i]).second) continue;
+    inputs.emplace_back();
+    for (const NodeArg& a : session.inputs()) inputs.back().push_back(input_of(a, lengths[i]));
+  }
+  std::vector<Value> outputs(session.outputs().size());
+  MemoryCallRecorder recorder;
+  for (int round = 0; round < 5; ++round) {
+    if (round == 4) recorder.start();
+    for (const std::vector<Value>& in : inputs) timed_run(session, in, &outputs);
+  }
+  recorder.stop();
+  const MemoryCalls c = recorder.ours();
+  return c.allocations + c.maps;
+}
+
 int run(const std::string& model, const char* lengths_file, int threads) {
   SessionOptions options;
   options.intra_op_threads = threads;
@@ -125,12 +150,15 @@ int run(const std::string& model, const char* lengths_file, int threads) {
     if (i == warm) after_warm_up = kept(*session), largest_at_warm_up = l.largest_plan;
   }
   const SessionSummary s = session->summary();
+  for (Value& v : outputs) v = Value();
   nlohmann::json j = {
       {"lengths", lengths.size()},
       {"different", l.seen.size()},
       {"values", l.values},
       {"kept", kept(*session)},
       {"kept after warm-up", after_warm_up},
+      {"kept by the I/O arena", session->memory_statistics().of(MemoryRole::leased).retained},
+      {"largest outputs", l.largest_outputs},
       {"largest plan", l.largest_plan},
       {"largest plan at warm-up", largest_at_warm_up},
       {"planning ms", quantiles(l.planning_ms)},
@@ -152,6 +180,7 @@ int run(const std::string& model, const char* lengths_file, int threads) {
         {"made", s.instances.misses},
         {"evicted", s.instances.evicted}}},
       {"calls of a repeated shape", calls_of_repeat(*session, lengths.back())},
+      {"calls of shapes by turns", calls_of_turns(*session, lengths, kTurns)},
   };
   fmt::print("{}\n", j.dump());
   return 0;

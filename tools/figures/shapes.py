@@ -179,12 +179,16 @@ def main() -> None:
 def summary(m: dict) -> dict:
     def spread(q: dict) -> str:
         return f"p50 {q['p50']:.3f}, p99 {q['p99']:.3f}, max {q['max']:.3f}"
+
+    def of(kept: int, most: int) -> str:
+        return f"{kept:,} of {most:,} ({kept / max(1, most):.3f}x)"
     grown = m["kept"] - m["kept after warm-up"] - max(0, m["largest plan"] - m["largest plan at warm-up"])
     return {"lengths, different": f"{m['lengths']:,}, {m['different']:,}", "graph values": m["values"],
-            "bytes kept, of the largest single plan": f"{m['kept']:,} of {m['largest plan']:,} "
-                                                      f"({m['kept'] / max(1, m['largest plan']):.3f}x)",
+            "bytes kept, of the largest single plan": of(m["kept"], m["largest plan"]),
             "bytes that grew after warm-up beyond a larger plan": max(0, grown),
+            "bytes that the I/O arena keeps, of the largest outputs of a run": of(m["kept by the I/O arena"], m["largest outputs"]),
             "heap and page calls of ours in a repeated shape": m["calls of a repeated shape"],
+            "heap and page calls of ours in one turn of eight shapes, each seen seven others ago": m["calls of shapes by turns"],
             "ms to plan a new shape": spread(m["planning ms"]),
             "ms to plan a new shape, per 1,000 values": spread(m["planning ms per 1000 values"]),
             "ms to make its kernel instances": spread(m["instances ms"]),
