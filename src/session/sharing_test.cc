@@ -15,6 +15,7 @@
 #include "graph/text.h"
 #include "memory/system.h"
 #include "onnx/save/save.h"
+#include "onnx/testing.h"
 #include "session/constants.h"
 #include "session/memory_report.h"
 #include "session/packs.h"
@@ -282,6 +283,35 @@ TEST_F(SharingTest, SessionsComeAndGoOnManyThreads) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// Constants are taken out of bytes that nobody keeps; where a node's attribute stays in them, all are copied.
+TEST_F(SharingTest, BytesMayChangeAfterTheLoad) {
+  using namespace onnx_testing;  // NOLINT
+  for (const bool attribute : {false, true}) {
+    Models t;
+    wire::Model m = model(17);
+    m.graph.inputs.push_back(value("n", DType::kInt64, {1}));
+    m.graph.inputs.push_back(value("i", DType::kInt64, {1}));
+    m.graph.outputs.push_back(value("y", DType::kFloat, {-1}));
+    m.graph.initializers.push_back(t.tensor<float>("table", {4}, {10, 20, 30, 40}));
+    m.graph.nodes.push_back(
+        attribute ? node("ConstantOfShape", {"n"}, {"c"}, attrs(attr("value", t.tensor<float>("", {1}, {0.5f}))))
+                  : node("Cast", {"n"}, {"c"}, attrs(attr("to", int64_t{1}))));
+    m.graph.nodes.push_back(node("Gather", {"table", "i"}, {"g"}));
+    m.graph.nodes.push_back(node("Add", {"c", "g"}, {"y"}));
+    std::string bytes = wire::serialize(m);
+    const auto size = static_cast<int64_t>(bytes.size());
+    auto session = Session::load_bytes(bytes, {}, options_).value();
+    std::ranges::fill(bytes, '\xff');
+    const std::vector<Value> inputs = {Value(tensor_of<int64_t>({1}, {2})), Value(tensor_of<int64_t>({1}, {3}))};
+    std::vector<Value> outputs(1);
+    const Status status = session->run_ordered(inputs, outputs);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(floats(outputs[0]), attribute ? std::vector<float>({40.5f, 40.5f}) : std::vector<float>({42}));
+    EXPECT_EQ(session->memory_statistics().of(MemoryRole::weights).live >= size, attribute);
+    outputs.clear();
+  }
 }
 
 // What the sessions hold together is in the process's account already: a limit that leaves nothing lets them load.
