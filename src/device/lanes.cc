@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace forethought {
 namespace {
@@ -222,7 +222,7 @@ class StreamLanesImpl final : public StreamLanes, public std::enable_shared_from
   }
 
   const DeviceUse use_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<std::unique_ptr<DeviceStream>> idle_;
   std::vector<Kept*> kept_;  // most recently used last
   size_t made_ = 0;          // that are kept or out

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "exec/executor.h"
 #include "exec/program.h"
@@ -95,8 +94,8 @@ class Lanes final : public LaneRun, private Crew::Work {
   std::atomic<int32_t> outstanding_{0};  // notifications queued on devices and not reached
   std::atomic<int32_t> woken_{0};        // how many woken_lanes_ has
   mutable std::atomic<bool> cancelled_{false};
-  std::mutex mutex_;  // guards what follows; never held while a step runs
-  std::condition_variable changed_;
+  Mutex mutex_;  // guards what follows; never held while a step runs
+  Condition changed_;
   std::vector<int32_t> woken_lanes_;  // may go on, but no thread of the crew knows yet
   Status failure_;
   int32_t failed_step_ = -1;   // -1 with an error: no step's

@@ -7,13 +7,13 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace forethought {
@@ -153,9 +153,9 @@ class MemoryBudget {
   std::array<Account, kMemoryRoles> accounts_;
   std::atomic<int64_t> total_{0}, peak_{0}, limit_, system_calls_{0}, in_process_{0};
   bool is_probe_ = false;
-  std::mutex reclaim_mutex_;  // guards give_back_ and is held while it runs
+  Mutex reclaim_mutex_;  // guards give_back_ and is held while it runs
   std::function<void()> give_back_;
-  mutable std::mutex children_mutex_;
+  mutable Mutex children_mutex_;
   std::vector<MemoryBudget*> children_;
 };
 

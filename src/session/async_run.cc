@@ -1,10 +1,9 @@
 #include "session/async_run.h"
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <new>
 
+#include "base/mutex.h"
 #include "session/session.h"
 
 namespace forethought {
@@ -96,8 +95,8 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
 
   CancelFlag cancel_;
   std::atomic<bool> exiting_{false};
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  mutable Mutex mutex_;
+  mutable Condition changed_;
   Status status_;
   bool over_ = false, held_ = true;
 };

@@ -31,7 +31,7 @@ IdleTrimmer::~IdleTrimmer() {
 void IdleTrimmer::watch() {
   int64_t seen = 0, trimmed = 0;
   std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, wait_, [&] { return ending_; })) {
+  while (!ended_.wait_until(lock, std::chrono::steady_clock::now() + wait_, [&] { return ending_; })) {
     const int64_t runs = runs_.load(std::memory_order_relaxed);
     const bool idle = runs == seen && under_way_.load(std::memory_order_relaxed) == 0;
     if (idle && trimmed != runs) {

@@ -3,13 +3,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace forethought {
@@ -38,8 +37,8 @@ class IdleTrimmer {
   const std::chrono::milliseconds wait_;
   const std::function<void()> trim_;
   std::atomic<int64_t> under_way_{0}, runs_{0};  // runs_ counts beginnings and ends
-  std::mutex mutex_;
-  std::condition_variable ended_;
+  Mutex mutex_;
+  Condition ended_;
   bool ending_ = false;
   std::thread thread_;
 };

@@ -1,14 +1,14 @@
 #include "threading/runner.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
 #include <deque>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace forethought {
 
@@ -74,7 +74,7 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
     for (const auto& job : queue_) job->hurry(exiting);
     for (const Running& r : running_) r.job->hurry(exiting);
   }
-  void wait_for_jobs(std::unique_lock<std::mutex>& lock) {
+  void wait_for_jobs(std::unique_lock<Mutex>& lock) {
     const auto own = [](const Running& r) { return r.thread == std::this_thread::get_id(); };  // it ends its runner
     idle_changed_.wait(lock, [&] { return queue_.empty() && std::ranges::all_of(running_, own); });
   }
@@ -92,7 +92,7 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
     }
   }
 
-  void run(const std::shared_ptr<Job>& job, std::unique_lock<std::mutex>& lock) {
+  void run(const std::shared_ptr<Job>& job, std::unique_lock<Mutex>& lock) {
     job->taken_ = true;
     running_.push_back({job, std::this_thread::get_id()});
     lock.unlock();
@@ -108,9 +108,9 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
   };
 
   const size_t most_threads_;
-  std::mutex mutex_;
-  std::condition_variable changed_;       // for threads: there is a job, or no more will come
-  std::condition_variable idle_changed_;  // for those who wait for all jobs
+  Mutex mutex_;
+  Condition changed_;       // for threads: there is a job, or no more will come
+  Condition idle_changed_;  // for those who wait for all jobs
   std::deque<std::shared_ptr<Job>> queue_;
   std::vector<Running> running_;
   std::vector<std::thread> threads_;
@@ -122,7 +122,7 @@ namespace {
 
 // All runners of the process. Never destroyed: threads may outlive static objects.
 struct Runners {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::weak_ptr<Runner::Core>> cores;
   bool closed = false;
 
