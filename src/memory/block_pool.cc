@@ -286,7 +286,7 @@ std::vector<LiveBlocks> BlockPool::Core::live() const {
     const std::lock_guard lock(mutex_);
     for (const Block* b = live_.newest; b; b = b->older) {
       LiveBlocks& sum = by_name[std::string(b->who.data(), b->who_length)];
-      sum.bytes += b->used;
+      sum.bytes += b->asked;
       ++sum.blocks;
     }
   }

@@ -53,8 +53,8 @@ static_assert(sizeof(Lease) == 24 && !std::is_copy_constructible_v<Lease>);
 
 // Live blocks that were taken under one name.
 struct LiveBlocks {
-  std::string who;  // its first 55 bytes
-  int64_t bytes = 0, blocks = 0;
+  std::string who;                // its first 55 bytes
+  int64_t bytes = 0, blocks = 0;  // without padding
 };
 
 // Sizes are rounded to classes, eight to a doubling: of no block that is out more than an eighth of what was asked for

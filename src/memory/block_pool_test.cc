@@ -145,7 +145,7 @@ TEST(SideArena, WhatIsOverOfABlockIsKeptNotPadding) {
     EXPECT_LE(s.padding, kSmall / 8);
     EXPECT_EQ(s.retained, kLarge - small);
     EXPECT_EQ(arena.retained_bytes(), kLarge - small);
-    EXPECT_EQ(arena.live().front().bytes, small);
+    EXPECT_EQ(arena.live().front().bytes, kSmall);
     return lease;
   };
   const auto only_small = [&](const Lease& lease) {

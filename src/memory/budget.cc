@@ -242,6 +242,7 @@ MemoryStatistics MemoryBudget::statistics() const {
       use.live += child->accounts_[i].live.load(std::memory_order_relaxed);
       use.padding += child->accounts_[i].padding.load(std::memory_order_relaxed);
     }
+    // What others gave back since `live` was read makes the difference negative; without others audit() would tell.
     use.retained = std::max<int64_t>(own.reserved.load(std::memory_order_relaxed) - use.live - use.padding, 0);
     use.live += own.shared_live.load(std::memory_order_relaxed);
     use.padding += own.shared_padding.load(std::memory_order_relaxed);
@@ -256,6 +257,48 @@ MemoryStatistics MemoryBudget::statistics() const {
   return s;
 }
 
+Status MemoryBudget::audit() const {
+  const std::lock_guard lock(children_mutex_);
+  for (const MemoryBudget* child : children_) RETURN_IF_ERROR(child->audit());
+  int64_t total = 0;
+  for (int i = 0; i < kMemoryRoles; ++i) {
+    const Account& own = accounts_[i];
+    int64_t live = own.live, padding = own.padding, of_children = 0;
+    for (const MemoryBudget* child : children_) {
+      live += child->accounts_[i].live;
+      padding += child->accounts_[i].padding;
+      of_children += child->accounts_[i].reserved;
+    }
+    const int64_t reserved = own.reserved, shared = own.shared_live + own.shared_padding;
+    if (live < 0 || padding < 0 || own.shared_live < 0 || own.shared_padding < 0 || live + padding > reserved ||
+        of_children > reserved) {
+      return internal(
+          fmt::format("{}: of {} bytes, {} of sessions, {} are live and {} padding; {} and {} more of what is shared",
+                      name(static_cast<MemoryRole>(i)), reserved, of_children, live, padding, own.shared_live.load(),
+                      own.shared_padding.load()));
+    }
+    total += reserved + shared;
+  }
+  if (total != mapped()) return internal(fmt::format("all roles hold {} bytes, the account {}", total, mapped()));
+  return absl::OkStatus();
+}
+
+std::vector<NamedUse> MemoryBudget::named_uses() const {
+  const std::lock_guard lock(named_mutex_);
+  return {named_.begin(), named_.end()};
+}
+
+ListedUse::ListedUse(MemoryBudget* account, MemoryRole role, int64_t bytes, std::string_view who) : account_(account) {
+  const std::lock_guard lock(account->named_mutex_);
+  at_ = account->named_.insert(account->named_.end(), {role, bytes, std::string(who)});
+}
+
+ListedUse::~ListedUse() {
+  if (!account_) return;
+  const std::lock_guard lock(account_->named_mutex_);
+  account_->named_.erase(at_);
+}
+
 StatusOr<MemoryShare> MemoryShare::take(std::shared_ptr<MemoryBudget> budget, MemoryRole role, int64_t bytes,
                                         int64_t padding, std::string_view who) {
   RETURN_IF_ERROR(budget->reserve_share(role, bytes, padding, who));
@@ -264,6 +307,7 @@ StatusOr<MemoryShare> MemoryShare::take(std::shared_ptr<MemoryBudget> budget, Me
   share.role_ = role;
   share.bytes_ = bytes;
   share.padding_ = padding;
+  share.listed_ = ListedUse(share.budget_.get(), role, bytes, who);
   return share;
 }
 

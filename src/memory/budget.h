@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,13 @@ std::vector<std::pair<std::string, int64_t>> named(const MemoryStatistics& stati
 std::string to_string(
     const MemoryStatistics& statistics);    // one line: "planned 3.1 MiB, leased 4.0 KiB (+1.0 KiB kept)"
 std::string readable_bytes(int64_t bytes);  // "3.1 MiB", "17 bytes"
+
+// Bytes that are live in an account under a name: a constant's, "the model's file net.onnx".
+struct NamedUse {
+  MemoryRole role = MemoryRole::weights;
+  int64_t bytes = 0;
+  std::string who;
+};
 
 // A limit as people write it: bytes, or a number followed by K, M, G or T for the powers of 1024 ("1.5G"). An error for
 // anything else, for negative numbers and for what no machine has. "" and "0" stand for no limit: 0.
@@ -134,10 +142,17 @@ class MemoryBudget {
   bool is_limited() const { return limit() > 0 || (parent_ && parent_->is_limited()); }
   int64_t mapped() const { return total_.load(std::memory_order_relaxed); }
   MemoryStatistics statistics() const;
+  // What shares, counted blocks and adopted blocks use (below, memory/system.h): of a session's account, all of its
+  // weights and packed forms.
+  std::vector<NamedUse> named_uses() const;
+  // Compares the counts with each other, also those of the children: an error says which of them cannot be, because
+  // something was counted twice or not at all. To be asked while nobody takes or returns memory.
+  Status audit() const;
   const std::shared_ptr<MemoryBudget>& parent() const { return parent_; }
   const std::string& device() const { return device_; }  // "gpu:1"; empty: the host
 
  private:
+  friend class ListedUse;
   struct Account {
     std::atomic<int64_t> reserved{0}, live{0}, padding{0};  // reserved holds both, and the children's reservations
     std::atomic<int64_t> shared_live{0}, shared_padding{0};
@@ -157,6 +172,29 @@ class MemoryBudget {
   std::function<void()> give_back_;
   mutable Mutex children_mutex_;
   std::vector<MemoryBudget*> children_;
+  mutable std::mutex named_mutex_;
+  std::list<NamedUse> named_;
+};
+
+// One of an account's named uses, as long as it lives. The account must live longer.
+class ListedUse {
+ public:
+  ListedUse() = default;
+  ListedUse(MemoryBudget* account, MemoryRole role, int64_t bytes, std::string_view who);
+  ListedUse(ListedUse&& o) noexcept { swap(o); }
+  ListedUse& operator=(ListedUse&& o) noexcept {
+    swap(o);
+    return *this;
+  }
+  ~ListedUse();
+
+ private:
+  void swap(ListedUse& o) {
+    std::swap(account_, o.account_);
+    std::swap(at_, o.at_);
+  }
+  MemoryBudget* account_ = nullptr;
+  std::list<NamedUse>::iterator at_;
 };
 
 // Bytes that each arena of a session keeps for later runs; what was freed longest ago goes first. kRetainPlanned: what
@@ -184,6 +222,7 @@ class MemoryShare {
     std::swap(role_, o.role_);
     std::swap(bytes_, o.bytes_);
     std::swap(padding_, o.padding_);
+    std::swap(listed_, o.listed_);
     return *this;
   }
   explicit operator bool() const { return budget_ != nullptr; }
@@ -195,6 +234,7 @@ class MemoryShare {
   std::shared_ptr<MemoryBudget> budget_;
   MemoryRole role_ = MemoryRole::weights;
   int64_t bytes_ = 0, padding_ = 0;
+  ListedUse listed_;
 };
 
 }  // namespace forethought

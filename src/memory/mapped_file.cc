@@ -132,7 +132,8 @@ StatusOr<MappedFile> MappedFile::map(int descriptor, std::string_view path, std:
   const FileKey key = key_of(facts);
   if (budget) {
     const int64_t padding = Pages::rounded(facts.st_size) - facts.st_size;
-    ASSIGN_OR_RETURN(file.share_, MemoryShare::take(budget, MemoryRole::weights, facts.st_size, padding, path));
+    ASSIGN_OR_RETURN(file.share_, MemoryShare::take(budget, MemoryRole::weights, facts.st_size, padding,
+                                                    fmt::format("the model's file {}", path)));
   }
   Registry& r = registry();
   {

@@ -207,6 +207,7 @@ namespace {
 
 struct CountedHeader : BufferHeader {
   std::shared_ptr<MemoryBudget> budget;
+  ListedUse listed;
   MemoryRole role;
   void* data;
   int64_t bytes, asked;
@@ -250,14 +251,16 @@ StatusOr<CountedBlock> counted_block(std::shared_ptr<MemoryBudget> budget, Memor
   header->bytes = size;
   header->asked = bytes;
   header->budget = std::move(budget);
-  return CountedBlock{*data, BufferRef(header)};
+  CountedBlock block{*data, BufferRef(header)};
+  header->listed = ListedUse(header->budget.get(), role, bytes, who);
+  return block;
 }
 
 namespace {
 
 struct Adopted {
-  Adopted(std::shared_ptr<MemoryBudget> b, MemoryRole r, BufferRef ref, int64_t n)
-      : budget(std::move(b)), role(r), block(std::move(ref)), bytes(n) {
+  Adopted(std::shared_ptr<MemoryBudget> b, ListedUse use, MemoryRole r, BufferRef ref, int64_t n)
+      : budget(std::move(b)), listed(std::move(use)), role(r), block(std::move(ref)), bytes(n) {
     obtained.fetch_add(bytes, std::memory_order_relaxed);
     budget->use(role, bytes, 0);
   }
@@ -269,6 +272,7 @@ struct Adopted {
     budget->release(role, bytes);
   }
   std::shared_ptr<MemoryBudget> budget;
+  ListedUse listed;
   MemoryRole role;
   BufferRef block;
   int64_t bytes;
@@ -296,8 +300,9 @@ CountedBlock zeros(int64_t bytes) {
 
 StatusOr<BufferRef> adopt_block(std::shared_ptr<MemoryBudget> budget, MemoryRole role, BufferRef block, int64_t bytes,
                                 std::string_view who) {
+  ListedUse listed(budget.get(), role, bytes, who);
   RETURN_IF_ERROR(budget->reserve(role, bytes, who));
-  return hold(Adopted(std::move(budget), role, std::move(block), bytes));
+  return hold(Adopted(std::move(budget), std::move(listed), role, std::move(block), bytes));
 }
 
 }  // namespace forethought

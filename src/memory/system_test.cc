@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <random>
@@ -484,6 +485,52 @@ TEST(MemorySource, NullAndMisalignedAnswersAreRefused) {
   EXPECT_EQ(b->mapped(), 0);
   source->skew = 0;
   EXPECT_TRUE(slab.ensure(10000).ok());
+}
+
+TEST(MemoryBudget, AuditFindsWhatWasCountedTwiceOrNotAtAll) {
+  constexpr MemoryRole kRole = MemoryRole::leased;
+  const std::function<void(MemoryBudget&)> faults[] = {
+      [](MemoryBudget& b) { b.release(kRole, 4096); },
+      [](MemoryBudget& b) { b.use(kRole, 4096, 0); },
+      [](MemoryBudget& b) { b.unuse(kRole, 1000, 24); },
+      [](MemoryBudget& b) { b.unuse(kRole, 0, 24); },
+      [](MemoryBudget& b) { b.release_share(kRole, 1, 0); },
+      [](MemoryBudget& b) {
+        const auto outside = b.reserve(MemoryRole::weights, 100, "a test");
+        b.use(MemoryRole::weights, 101, 0);
+      },
+  };
+  const auto parent = budget();
+  for (const auto& fault : faults) {
+    auto b = std::make_shared<MemoryBudget>(0, parent);
+    ASSERT_TRUE(b->reserve(kRole, 4096, "a test").ok());
+    b->use(kRole, 900, 23);
+    EXPECT_TRUE(b->audit().ok());
+    EXPECT_TRUE(parent->audit().ok());
+    fault(*b);
+    EXPECT_FALSE(b->audit().ok()) << &fault - faults;
+    EXPECT_FALSE(parent->audit().ok()) << &fault - faults;
+  }
+}
+
+TEST(MemoryBudget, ListsWhatIsUsedUnderAName) {
+  const auto b = budget();
+  auto share = MemoryShare::take(b, MemoryRole::packed, 100, 28, "a share").value();
+  CountedBlock block = counted_block(b, MemoryRole::weights, 1000, "a block").value();
+  BufferRef adopted = adopt_block(b, MemoryRole::weights, block.owner, 500, "another").value();
+  const auto text = [&] {
+    std::string all;
+    for (const NamedUse& use : b->named_uses())
+      all += use.who + " " + name(use.role) + " " + std::to_string(use.bytes) + "; ";
+    return all;
+  };
+  EXPECT_EQ(text(), "a share packed 100; a block weights 1000; another weights 500; ");
+  const MemoryShare moved = std::move(share);
+  EXPECT_EQ(text(), "a share packed 100; a block weights 1000; another weights 500; ");
+  adopted.reset();
+  EXPECT_EQ(text(), "a share packed 100; a block weights 1000; ");
+  block.owner.reset();
+  EXPECT_EQ(text(), "a share packed 100; ");
 }
 
 TEST(CountedBlock, IsLiveAsLongAsItsOwner) {

@@ -216,7 +216,7 @@ MemoryReport Session::report_for(const CompiledProgram* program, std::span<const
   r.process = process_memory_statistics();
   r.outside = outside_memory();
   r.least = r.session.mapped - r.session.retained;
-  add_weights(*prepared_, Device{}, &r.holders);
+  add_weights(*prepared_, *budget_, &r.holders);
   if (program) {
     r.least += bytes_of_run(*program, bound);
     add_unplanned(*program, &r);
@@ -233,7 +233,7 @@ MemoryReport Session::report_for(const CompiledProgram* program, std::span<const
     there.memory = device_memory(devices_.account(d));
     r.session.devices.push_back(there.memory);
     there.least = there.memory.live + (program ? bytes_of_run_on(*program, d) : 0);
-    add_weights(*prepared_, devices_.drivers()[d]->device(), &there.holders);
+    add_weights_on(*prepared_, devices_.drivers()[d]->device(), &there.holders);
     if (program) add_run_on(*program, d, &there.holders);
     const int64_t leased = devices_.account(d).statistics().of(MemoryRole::leased).live;
     if (leased > 0) there.holders.push_back({"inputs and outputs that are held", "", MemoryRole::leased, leased});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -84,6 +85,17 @@ std::string unplanned_text(const MemoryReport& report) {
   return text;
 }
 
+std::string described(const GraphNode& n) { return absl::StrCat(n.name, " (", to_string(n.op), ")"); }
+
+// By the name of a constant, the first node that reads it; bodies come after the graph.
+void add_readers(const PreparedGraph& graph, std::map<std::string_view, std::string>* readers) {
+  const Graph& g = *graph.view;
+  for (NodeId id : graph.order)
+    for (ValueId input : g.node(id).inputs)
+      if (g.is_constant(input)) readers->try_emplace(g.value(input).name, described(g.node(id)));
+  for (const auto& [key, body] : graph.bodies) add_readers(*body, readers);
+}
+
 template <typename F>
 void for_outputs_taken(const CompiledProgram& p, std::span<const uint8_t> bound, F&& f) {
   for (size_t o = 0; o < p.outputs.size(); ++o) {
@@ -105,25 +117,28 @@ int64_t bytes_of_run_on(const CompiledProgram& program, size_t place) {
   return place < program.device_slab_bytes.size() ? program.device_slab_bytes[place] : 0;
 }
 
-void add_weights(const PreparedGraph& graph, Device device, std::vector<MemoryHolder>* holders) {
+void add_weights(const PreparedGraph& graph, const MemoryBudget& account, std::vector<MemoryHolder>* holders) {
+  std::map<std::string_view, std::string> readers;
+  add_readers(graph, &readers);
+  for (const NamedUse& use : account.named_uses()) {
+    const auto reader = readers.find(use.who);
+    holders->push_back({use.who, reader == readers.end() ? "" : reader->second, use.role, use.bytes});
+  }
+}
+
+void add_weights_on(const PreparedGraph& graph, Device device, std::vector<MemoryHolder>* holders) {
   std::set<const void*> seen;
   const Graph& g = *graph.view;
   for (NodeId id : graph.order) {
     const GraphNode& n = g.node(id);
-    const std::string node = absl::StrCat(n.name, " (", to_string(n.op), ")");
-    const PreparedNode& prepared = graph.nodes[id.index];
-    for (size_t i = 0; i < n.inputs.size(); ++i) {
-      if (!g.is_constant(n.inputs[i])) continue;
-      const GraphValue& v = g.value(n.inputs[i]);
-      if (v.device.is_host() != device.is_host() || (!device.is_host() && v.device != device)) continue;
-      if (v.constant->data && v.constant->bytes() > 0 && seen.insert(v.constant->data).second)
-        holders->push_back({v.name, node, MemoryRole::weights, v.constant->bytes()});
-      const auto packed = i < prepared.packed_bytes.size() ? prepared.packed_bytes[i] : std::span<const std::byte>();
-      if (!packed.empty() && seen.insert(packed.data()).second)
-        holders->push_back({v.name, node, MemoryRole::packed, static_cast<int64_t>(packed.size())});
+    for (ValueId input : n.inputs) {
+      if (!g.is_constant(input)) continue;
+      const GraphValue& v = g.value(input);
+      if (v.device == device && v.constant->data && v.constant->bytes() > 0 && seen.insert(v.constant->data).second)
+        holders->push_back({v.name, described(n), MemoryRole::weights, v.constant->bytes()});
     }
   }
-  for (const auto& [key, body] : graph.bodies) add_weights(*body, device, holders);
+  for (const auto& [key, body] : graph.bodies) add_weights_on(*body, device, holders);
 }
 
 void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std::vector<MemoryHolder>* holders) {
@@ -131,8 +146,8 @@ void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std
   for (int32_t v : fullest(program, kNoId))
     holders->push_back(
         {std::string((*program.plan_values)[v].name), maker[v], MemoryRole::planned, program.plan.values[v].bytes});
-  for_outputs_taken(program, bound, [&](int32_t v, int64_t bytes) {
-    holders->push_back({std::string(program.values[v].name), maker[v], MemoryRole::leased, bytes});
+  for_outputs_taken(program, bound, [&](int32_t v, int64_t) {
+    holders->push_back({std::string(program.values[v].name), maker[v], MemoryRole::leased, program.values[v].bytes});
   });
 }
 

@@ -16,7 +16,7 @@ struct MemoryHolder {
   std::string node;  // that makes or reads it: "/conv1 (Conv)"; empty: none
   MemoryRole role = MemoryRole::planned;
   int64_t bytes = 0;
-  int64_t buffers = 0;  // of outputs and side buffers: how many of this name are held now
+  int64_t buffers = 0;  // of outputs and side buffers: how many of this name are held now; 0: a run takes it
 };
 
 // The same of one device: what a limit there must be at least, and who holds its memory.
@@ -34,7 +34,9 @@ struct MemoryReport {
   int64_t unplanned_values = 0;  // buffers that `least` leaves out: of those sizes, and of elements of objects
   int64_t unplanned_most = 0;    // what their values take at most, as far as there is a bound; all of them together
   std::vector<std::string> unbounded;  // what has no bound: "'r' of node /range (Range)", "a body of node /loop (Loop)"
-  std::vector<MemoryHolder> holders;   // largest first: weights, packs, what the slab holds at its fullest, outputs
+  // Largest first: weights with the files they are read from, packs, outputs and side buffers that are held, which add
+  // up to what is live of each role in `session`; and what a run takes: the slab at its fullest, outputs.
+  std::vector<MemoryHolder> holders;
   // Bytes of the process apart from accounts: "generated code" (what libraries compiled), "heap" (of the C heap what no
   // account counts: objects of libraries, of ours and of the program; the heap does not tell them apart).
   std::vector<std::pair<std::string, int64_t>> outside;
@@ -61,7 +63,8 @@ int64_t bytes_of_run_on(const CompiledProgram& program, size_t place);
 
 // Each adds what it knows of, in any order: of the host, or of one device. Of what a program does not plan: its own
 // buffers and those of its bodies.
-void add_weights(const PreparedGraph& graph, Device device, std::vector<MemoryHolder>* holders);
+void add_weights(const PreparedGraph& graph, const MemoryBudget& account, std::vector<MemoryHolder>* holders);
+void add_weights_on(const PreparedGraph& graph, Device device, std::vector<MemoryHolder>* holders);
 void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std::vector<MemoryHolder>* holders);
 void add_run_on(const CompiledProgram& program, size_t place, std::vector<MemoryHolder>* holders);
 void add_unplanned(const CompiledProgram& program, MemoryReport* report);

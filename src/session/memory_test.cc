@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 #include <regex>
 #include <thread>
 
@@ -38,9 +41,13 @@ int holders_in(const Status& refused) {
   return static_cast<int>(std::distance(std::sregex_iterator(message.begin(), message.end(), holder), {}));
 }
 
+// While nobody else takes or returns memory.
 void expect_adds_up() {
   const MemoryStatistics s = MemoryBudget::process()->statistics();
   EXPECT_EQ(s.mapped, obtained_bytes());
+  EXPECT_EQ(MemoryBudget::process()->mapped(), obtained_bytes());
+  const Status counts = MemoryBudget::process()->audit();
+  EXPECT_TRUE(counts.ok()) << counts;
   EXPECT_EQ(s.mapped, s.live + s.retained + s.padding);
   int64_t live = 0;
   for (const MemoryUse& use : s.roles) live += use.live;
@@ -445,10 +452,208 @@ TEST_F(MemoryTest, TheReportSaysWhoHoldsWhatAndWhatIsOutside) {
     leased = leased || (h.role == MemoryRole::leased && h.buffers == 1);
   }
   EXPECT_EQ(packed, report.session.of(MemoryRole::packed).live);
+  EXPECT_EQ(weights, report.session.of(MemoryRole::weights).live);
   EXPECT_GT(weights, 0);
   EXPECT_TRUE(planned);
   EXPECT_TRUE(leased);
   EXPECT_TRUE(std::ranges::is_sorted(report.holders, std::greater(), &MemoryHolder::bytes));
+}
+
+// Constants that are read in place, packed, folded and copied, some of them in bodies; values of planned and unknown
+// sizes; outputs that are a tensor and a sequence.
+std::string many_kinds() {
+  std::string table;
+  for (int i = 0; i < 5000; ++i) absl::StrAppend(&table, i ? ", " : "", i % 7);
+  return absl::StrCat(
+      "graph(%x: f32[N,64]) {\n  const %table: f32[5000] = [", table, R"(]
+  %w: f32[64,64] = Expand(0.01, [64, 64])
+  %a = MatMul(%x, %w)
+  %rows = Shape<start=0, end=1>(%x)
+  %s = Slice(%table, [0], %rows)
+  %found = NonZero(%a)
+  %all = SequenceConstruct(%found, %found)
+  %y = Loop(i64 3, bool true, %a) {
+    body: graph(%trip: i64[], %go: bool[], %state: f32[N,64]) {
+      const %half: f32[64] = [)",
+      [] {
+        std::string half;
+        for (int i = 0; i < 64; ++i) absl::StrAppend(&half, i ? ", " : "", "0.5");
+        return half;
+      }(),
+      R"(]
+      %h = Mul(%state, %half)
+      %e = Softmax(%h)
+      %next = Add(%e, %state)
+      return %go, %next
+    }
+  }
+  return %y, %all, %s
+})");
+}
+
+TEST_F(MemoryTest, HoldersOfARoleAddUpToWhatIsLive) {
+  const std::string inside = file_of(many_kinds());
+  const std::string outside = (folder_ / "outside.onnx").string();
+  ASSERT_TRUE(save_model(*graph_from_text(many_kinds()).value(), outside, {.external_from = 1000}).ok());
+  const std::string bytes = model_bytes(*graph_from_text(many_kinds()).value()).value();
+  const auto size = [](const std::string& path) { return static_cast<int64_t>(std::filesystem::file_size(path)); };
+  using Files = std::vector<std::pair<std::string, int64_t>>;
+  struct Case {
+    const char* name;
+    std::function<StatusOr<std::unique_ptr<Session>>()> load;
+    Files files;  // what holds constants as a whole
+  };
+  const Case cases[] = {
+      {"a file", [&] { return Session::load(inside, options_); }, {{"the model's file " + inside, size(inside)}}},
+      {"a file and its data",
+       [&] { return Session::load(outside, options_); },
+       {{"the model's file " + std::filesystem::canonical(outside + ".data").string(), size(outside + ".data")}}},
+      {"bytes that are copied", [&] { return Session::load_bytes(bytes, {}, options_); }, {}},
+      {"bytes that the caller keeps", [&] { return Session::load_bytes(bytes, hold(int(0)), options_); }, {}},
+      {"a graph", [&] { return Session::from_graph(graph_from_text(many_kinds()).value(), options_); }, {}},
+  };
+  for (const OptimizationLevel level : {OptimizationLevel::disabled, OptimizationLevel::all}) {
+    options_.optimization_level = level;
+    for (const Case& c : cases) {
+      SCOPED_TRACE(c.name);
+      auto session = c.load();
+      ASSERT_TRUE(session.ok()) << session.status();
+      std::vector<std::vector<Value>> held;
+      for (const int64_t rows : {100, 30, 0}) {  // nothing is held, then more and more
+        const MemoryReport report = (*session)->memory_report();
+        for (int r = 0; r < kMemoryRoles; ++r) {
+          const auto role = static_cast<MemoryRole>(r);
+          if (role == MemoryRole::planned) continue;  // live within a run alone
+          const bool counted = role == MemoryRole::leased || role == MemoryRole::unplanned;
+          int64_t sum = 0;
+          for (const MemoryHolder& h : report.holders)
+            if (h.role == role && (!counted || h.buffers > 0)) sum += h.bytes;
+          EXPECT_EQ(sum, report.session.of(role).live) << name(role);
+          const bool some = counted ? !held.empty() : role == MemoryRole::packed || !c.files.empty();
+          if (level == OptimizationLevel::all && some) {
+            EXPECT_GT(sum, 0) << name(role);
+          }
+        }
+        for (const auto& [file, of_size] : c.files) {
+          const auto found = std::ranges::find(report.holders, file, &MemoryHolder::value);
+          ASSERT_NE(found, report.holders.end()) << file << "\n" << to_string(report, 100);
+          EXPECT_EQ(found->bytes, of_size);
+          EXPECT_EQ(std::ranges::count(report.holders, file, &MemoryHolder::value), 1);
+        }
+        if (rows == 0) break;
+        const Value input = random_floats({rows, 64}, 1);
+        const Status status = run(**session, input, &held.emplace_back());
+        ASSERT_TRUE(status.ok()) << status;
+      }
+      expect_adds_up();
+    }
+  }
+  // A refusal names it too.
+  const Status refused = load(inside, 10000).status();
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("'the model's file " + inside + "' (weights, "));
+}
+
+// Compares the accounts with what was obtained before and after each step of a run on one thread.
+struct AddsUpSink final : StepSink {
+  explicit AddsUpSink(const Session& s) : session(s) {}
+  void on_run(const Program&, int32_t, std::byte*) override { check(); }
+  void on_begin(const StepEvent&) override { check(); }
+  void on_step(const StepEvent&) override { check(); }
+  void check() {
+    expect_adds_up();
+    const MemoryStatistics s = session.memory_statistics();
+    most_planned = std::max(most_planned, s.of(MemoryRole::planned).live);
+    most_unplanned = std::max(most_unplanned, s.of(MemoryRole::unplanned).live);
+    ++checks;
+  }
+  const Session& session;
+  int64_t checks = 0, most_planned = 0, most_unplanned = 0;
+};
+
+TEST_F(MemoryTest, Check20StatisticsAddUpWithinEveryStep) {
+  auto session = from_text(many_kinds(), 0).value();
+  AddsUpSink sink(*session);
+  RunOptions options;
+  options.sink = &sink;
+  std::vector<std::vector<Value>> held;
+  for (const int64_t rows : {100, 30, 400, 100, 30}) {
+    held.emplace_back(session->outputs().size());
+    const Value input = random_floats({rows, 64}, 1);
+    ASSERT_TRUE(session->run_ordered({&input, 1}, held.back(), options).ok());
+    if (held.size() == 2) held.erase(held.begin());
+    expect_adds_up();
+  }
+  EXPECT_GT(sink.checks, 100);
+  EXPECT_GT(sink.most_planned, 400 * 64 * 4);
+  EXPECT_GE(sink.most_unplanned, 2 * 2 * 400 * 64 * 8);
+  EXPECT_EQ(session->memory_statistics().of(MemoryRole::planned).live, 0);
+}
+
+TEST_F(MemoryTest, Check20StatisticsAddUpBesideThreadsThatRunKeepDropAndTrim) {
+  constexpr int kThreads = 4, kRounds = 12, kOperations = 12;
+  options_.retention.side = 1 << 20;  // what is over of held elements is cut now and then
+  auto session = from_text(many_kinds(), 0).value();
+  std::vector<std::vector<Value>> held[kThreads];
+  int rounds = 0;
+  const auto compare = [&]() noexcept {  // all threads wait
+    ++rounds;
+    expect_adds_up();
+    int64_t leased = 0, elements = 0;
+    for (const auto& of_thread : held) {
+      for (const auto& outputs : of_thread) {
+        leased += outputs[0].tensor().bytes() + outputs[2].tensor().bytes();
+        for (const Value& element : outputs[1].sequence()->items) elements += element.tensor().bytes();
+      }
+    }
+    const MemoryStatistics s = session->memory_statistics();
+    EXPECT_EQ(s.of(MemoryRole::planned).live, 0);
+    EXPECT_EQ(s.of(MemoryRole::leased).live, leased);
+    EXPECT_EQ(s.of(MemoryRole::unplanned).live, elements);
+    EXPECT_LE(s.of(MemoryRole::unplanned).padding, elements / 8);
+    EXPECT_LE(s.of(MemoryRole::unplanned).retained, 1 << 20);
+    EXPECT_EQ(s.mapped, s.live + s.retained + s.padding);
+  };
+  std::barrier meet(kThreads, compare);
+  std::atomic<bool> done{false};
+  std::thread reader([&] {  // what it reads adds up at any moment
+    while (!done) {
+      const MemoryStatistics s = session->memory_statistics();
+      EXPECT_EQ(s.mapped, s.live + s.retained + s.padding);
+      EXPECT_GE(s.peak, s.mapped);
+      for (const MemoryUse& use : s.roles) EXPECT_GE(use.retained, 0);
+      std::this_thread::yield();
+    }
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      for (int round = 0; round < kRounds; ++round) {
+        for (int i = 0; i < kOperations; ++i) {
+          const unsigned dice = random() % 10;
+          if (dice < 5) {
+            const Value input = random_floats({1 + static_cast<int64_t>(random() % 300), 64}, random());
+            std::vector<Value> outputs;
+            EXPECT_TRUE(run(*session, input, &outputs).ok());
+            if (random() % 2) held[t].push_back(std::move(outputs));
+          } else if (dice < 9 && !held[t].empty()) {
+            held[t].erase(held[t].begin() + static_cast<std::ptrdiff_t>(random() % held[t].size()));
+          } else {
+            session->trim(static_cast<int64_t>(random() % (1 << 20)));
+          }
+        }
+        meet.arrive_and_wait();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  done = true;
+  reader.join();
+  EXPECT_EQ(rounds, kRounds);
+  session.reset();
+  expect_adds_up();
+  for (auto& of_thread : held) of_thread.clear();
+  expect_adds_up();
 }
 
 }  // namespace
