@@ -56,32 +56,33 @@ uint64_t new_version() {
 class Compiler {
  public:
   Compiler(const PreparedGraph& graph, const FactTable& facts, const BodySources& bodies, const CompileOptions& options)
-      : prepared_(graph),
-        g_(*graph.view),
-        table_(facts),
-        bodies_(bodies),
-        options_(options),
-        like_(options.like),
+      : bodies_(bodies),
         program_(std::make_shared<CompiledProgram>()),
-        problem_(options.spare ? *options.spare : own_problem_),
-        spare_is_likes_(like_ && options.spare && options.spare_is_likes),
-        w_{prepared_, g_, facts, options_, like_, *program_, problem_, options_.resizes} {
-    if (!spare_is_likes_) problem_.steps.clear();
-    problem_.devices = 0;
-    problem_.lanes = 1;
+        spare_is_likes_(options.like && options.spare && options.spare_is_likes),
+        w_{graph,
+           *graph.view,
+           facts,
+           options,
+           options.like,
+           *program_,
+           options.spare ? *options.spare : own_problem_,
+           options.resizes} {
+    if (!spare_is_likes_) w_.problem.steps.clear();
+    w_.problem.devices = 0;
+    w_.problem.lanes = 1;
   }
 
   StatusOr<std::shared_ptr<CompiledProgram>> run() {
-    const bool numbers = options_.formulas && std::ranges::all_of(options_.formulas->numbers, &Dim::is_known);
+    const bool numbers = w_.options.formulas && std::ranges::all_of(w_.options.formulas->numbers, &Dim::is_known);
     RETURN_IF_ERROR(w_.resizes ? resize_values(w_) : describe_values(w_));
-    program().graph = options_.lists;
+    program().graph = w_.options.lists;
     reserve();
-    for (const GraphLists::Step& step : options_.lists->steps) {
+    for (const GraphLists::Step& step : w_.options.lists->steps) {
       if (Status s = add_step(step); !s.ok())
         return with_context(std::move(s), absl::StrCat("node ", std::string(step.name)));
     }
-    program_->facts = facts_.empty() && like_
-                          ? like_->facts
+    program_->facts = facts_.empty() && w_.like
+                          ? w_.like->facts
                           : std::make_shared<const std::vector<std::shared_ptr<const KernelFacts>>>(std::move(facts_));
     tell_of_values();
     program_->resizable =
@@ -89,9 +90,9 @@ class Compiler {
           return v.known || v.kind != ValueType::Kind::tensor;
         });
     RETURN_IF_ERROR(plan_lanes(w_));
-    if (options_.validate) RETURN_IF_ERROR(with_context(validate(problem_, program_->plan), "the plan is wrong"));
-    place(prepared_, w_.step_device, options_.workers, *program_);
-    program_->resolver = options_.resolver;
+    if (w_.options.validate) RETURN_IF_ERROR(with_context(validate(w_.problem, program_->plan), "the plan is wrong"));
+    place(w_.prepared, w_.step_device, w_.options.workers, *program_);
+    program_->resolver = w_.options.resolver;
     return program_;
   }
 
@@ -99,11 +100,11 @@ class Compiler {
   Program& program() { return *program_; }
 
   void reserve() {
-    const size_t steps = prepared_.order.size();
+    const size_t steps = w_.prepared.order.size();
     program().steps.reserve(steps);
-    problem_.steps.resize(steps);
+    w_.problem.steps.resize(steps);
     program_->scratch.reserve(steps);
-    program_->shared = options_.share;
+    program_->shared = w_.options.share;
   }
 
   Operand operand(const PreparedNode& n, int32_t v, size_t slot, bool input) const {
@@ -116,7 +117,7 @@ class Compiler {
     o.layout = p.layout;
     o.known = p.known;
     if (input) {
-      o.constant = prepared_.values[v].constant;
+      o.constant = w_.prepared.values[v].constant;
       if (n.is_packed(slot)) o.packed = &n.packed[slot];
     }
     return o;
@@ -141,7 +142,7 @@ class Compiler {
   bool operands_are_likes(const GraphLists::Step& n) const {
     const auto same = [&](int32_t v) {
       if (v < 0) return true;
-      const ProgramValue &a = program_->values[v], &b = like_->values[v];
+      const ProgramValue &a = program_->values[v], &b = w_.like->values[v];
       return a.known == b.known && a.dtype == b.dtype && a.kind == b.kind && a.dims.size() == b.dims.size();
     };
     return std::ranges::all_of(n.inputs, same) && std::ranges::all_of(n.outputs, same);
@@ -149,15 +150,15 @@ class Compiler {
 
   // The choice for `like` with other dims, if the kernel knows that nothing else is new.
   StatusOr<bool> refit(const GraphLists::Step& n, const PreparedNode& prepared, size_t s, ProgramStep* step) {
-    if (!like_ || w_.has_devices()) return false;
-    const ProgramStep& before = like_->steps[s];
+    if (!w_.like || w_.has_devices()) return false;
+    const ProgramStep& before = w_.like->steps[s];
     if (!before.runnable || before.sized_at_run != 0 || !operands_are_likes(n)) return false;
-    const ChooseCtx ctx{active_isa(), in_, out_, options_.cache};
-    Refit fitted = prepared.kernel->refit(ctx, *(*like_->facts)[s], *before.runnable);
+    const ChooseCtx ctx{active_isa(), in_, out_, w_.options.cache};
+    Refit fitted = prepared.kernel->refit(ctx, *(*w_.like->facts)[s], *before.runnable);
     if (!fitted.holds) return false;
-    if (options_.validate) {
+    if (w_.options.validate) {
       ASSIGN_OR_RETURN(const KernelFacts facts, prepared.kernel->choose(ctx));
-      if (!alike(facts, *(*like_->facts)[s]) || !facts.instance != !fitted.instance ||
+      if (!alike(facts, *(*w_.like->facts)[s]) || !facts.instance != !fitted.instance ||
           facts.scratch_shared != fitted.scratch_shared || facts.scratch_per_worker != fitted.scratch_per_worker)
         return internal(absl::StrCat("the kernel ", facts.kernel, " keeps a choice that it would not make now"));
     }
@@ -180,7 +181,7 @@ class Compiler {
       return KernelFacts();
     };
     if (dynamic) return at_run();
-    StatusOr<KernelFacts> facts = prepared.kernel->choose({active_isa(), in_, out_, options_.cache});
+    StatusOr<KernelFacts> facts = prepared.kernel->choose({active_isa(), in_, out_, w_.options.cache});
     if (!facts.ok()) return facts;
     for (size_t i = 0; i < out_.size(); ++i) {
       const bool sized_at_run = has_bit(facts->sized_at_run, i);
@@ -199,7 +200,7 @@ class Compiler {
   }
 
   Status add_step(const GraphLists::Step& n) {
-    const PreparedNode& prepared = prepared_.nodes[n.node.index];
+    const PreparedNode& prepared = w_.prepared.nodes[n.node.index];
     const size_t s = program().steps.size();
     ProgramStep& step = program().steps.emplace_back();
     step.node = static_cast<int32_t>(n.node.index);
@@ -208,7 +209,7 @@ class Compiler {
     step.outputs = n.outputs;
     step.packed = prepared.packed_bytes;
     w_.step_device.push_back(
-        n.outputs.empty() || n.outputs[0] < 0 ? -1 : w_.place_of(prepared_.values[n.outputs[0]].device));
+        n.outputs.empty() || n.outputs[0] < 0 ? -1 : w_.place_of(w_.prepared.values[n.outputs[0]].device));
     const bool dynamic = list_operands(n, prepared);
     bool fits = false;
     if (!dynamic) {
@@ -218,20 +219,21 @@ class Compiler {
     if (!fits) {
       ASSIGN_OR_RETURN(KernelFacts chosen, choose(n, prepared, dynamic, &step));
       if (w_.has_devices() && is_copy(n.node)) as_device_copy(&step, &chosen);
-      if (!like_ || !alike(chosen, *(*like_->facts)[s])) facts = std::make_shared<const KernelFacts>(std::move(chosen));
+      if (!w_.like || !alike(chosen, *(*w_.like->facts)[s]))
+        facts = std::make_shared<const KernelFacts>(std::move(chosen));
     }
     if (w_.step_device.back() >= 0 && (!step.runnable || step.sized_at_run != 0))
       return unsupported(
           "it runs on a device, but the sizes of its inputs or outputs are known only at run; let the host run it");
     if (n.has_bodies) RETURN_IF_ERROR(add_bodies(n.node, &step));
     describe(n, step, s, facts.get());
-    w_.costs.push_back(cost(n, step, !problem_.steps[s].aliases.empty()));
+    w_.costs.push_back(cost(n, step, !w_.problem.steps[s].aliases.empty()));
     keep_facts(s, std::move(facts));
     return absl::OkStatus();
   }
 
   bool is_copy(NodeId id) const {
-    const OpId& op = g_.node(id).op;
+    const OpId& op = w_.g.node(id).op;
     return op.domain == kInternalDomain && op.type == "Copy";
   }
 
@@ -239,14 +241,14 @@ class Compiler {
     StepCost unknown;
     unknown.known = false;
     if (!step.runnable || step.sized_at_run != 0 || n.has_bodies) return unknown;
-    if (view) return step_cost(0, 0, options_.workers);
+    if (view) return step_cost(0, 0, w_.options.workers);
     double bytes = 0;
     const auto count = [&](int32_t v) { bytes += v >= 0 ? static_cast<double>(program_->values[v].bytes) : 0; };
     std::ranges::for_each(n.inputs, count);
     std::ranges::for_each(n.outputs, count);
     const auto dims = [&](size_t i) { return i < in_.size() ? in_[i].dims : std::span<const int64_t>(); };
     const int64_t elements = out_.empty() ? 0 : element_count(out_[0].dims).value_or(0);
-    return step_cost(flops_of(n.work, dims(0), dims(1), elements), bytes, options_.workers);
+    return step_cost(flops_of(n.work, dims(0), dims(1), elements), bytes, w_.options.workers);
   }
 
   // A copy between two devices is work of the device's lane. One whose source is bound where it should go is a view.
@@ -270,13 +272,13 @@ class Compiler {
 
   // Bodies whose inputs are known by number get a slab of their own inside this step's scratch.
   Status add_bodies(NodeId id, ProgramStep* step) {
-    const GraphNode& n = g_.node(id);
+    const GraphNode& n = w_.g.node(id);
     for (int b = 0; b < static_cast<int>(n.bodies.size()); ++b) {
       const std::pair<uint32_t, int> key{id.index, b};
       BodySource* source = bodies_.at(key);
       StepExtras::Body& body = step->extras.write().bodies.emplace_back(StepExtras::Body{.source = source});
-      const auto facts = table_.bodies.find(key);
-      if (facts == table_.bodies.end() || !step->runnable) continue;
+      const auto facts = w_.table.bodies.find(key);
+      if (facts == w_.table.bodies.end() || !step->runnable) continue;
       ASSIGN_OR_RETURN(auto planned, source->program_for_facts(*facts->second));
       if (!planned) continue;
       body.slab_bytes = planned->slab_bytes;
@@ -288,7 +290,7 @@ class Compiler {
   // Scratch layout of a step: the shared block, one block a worker, then the slabs of its bodies one after the other
   // (Loop and Scan have one body; the branches of an If share one place, since one of them runs).
   int64_t scratch_bytes(const ProgramStep& step) const {
-    int64_t bytes = own_scratch_bytes(step, options_.workers);
+    int64_t bytes = own_scratch_bytes(step, w_.options.workers);
     int64_t bodies = 0;
     for (const StepExtras::Body& b : step.extras->bodies) bodies = std::max(bodies, b.slab_bytes);
     return bytes + static_cast<int64_t>(round_up(bodies, kValueAlignment));
@@ -299,24 +301,24 @@ class Compiler {
     const int64_t bytes = step.runnable ? scratch_bytes(step) : 0;
     ValueNo scratch = kNoId;
     if (bytes > 0 || wants_scratch_inside(s)) {
-      scratch = static_cast<ValueNo>(g_.value_capacity() + w_.scratch.size());
+      scratch = static_cast<ValueNo>(w_.g.value_capacity() + w_.scratch.size());
       w_.scratch.push_back({n.scratch, bytes, w_.step_device.back()});
     }
     program_->scratch.push_back(scratch);
-    if (spare_is_likes_ && !facts && scratch == like_->scratch[s]) return;
+    if (spare_is_likes_ && !facts && scratch == w_.like->scratch[s]) return;
     told_anew_ = true;
-    describe_step(step, facts ? *facts : *(*like_->facts)[s], scratch, options_.share, &problem_.steps[s]);
+    describe_step(step, facts ? *facts : *(*w_.like->facts)[s], scratch, w_.options.share, &w_.problem.steps[s]);
   }
 
   // Whether the step has scratch at the largest sizes: values then have the same numbers here.
-  bool wants_scratch_inside(size_t s) const { return options_.inside && options_.inside->scratch[s] != kNoId; }
+  bool wants_scratch_inside(size_t s) const { return w_.options.inside && w_.options.inside->scratch[s] != kNoId; }
 
   // Once one step has facts of its own, the program has a list of its own.
   void keep_facts(size_t s, std::shared_ptr<const KernelFacts> facts) {
     if (!facts && facts_.empty()) return;
     if (facts_.empty() && s > 0)
-      facts_.assign(like_->facts->begin(), like_->facts->begin() + static_cast<std::ptrdiff_t>(s));
-    facts_.push_back(facts ? std::move(facts) : (*like_->facts)[s]);
+      facts_.assign(w_.like->facts->begin(), w_.like->facts->begin() + static_cast<std::ptrdiff_t>(s));
+    facts_.push_back(facts ? std::move(facts) : (*w_.like->facts)[s]);
   }
 
   // Tells the planner of values. The program shares what it heard with that for other sizes, if it is the same but for
@@ -325,31 +327,25 @@ class Compiler {
     const bool same_steps = spare_is_likes_ && !told_anew_;
     if (w_.resizes && same_steps) {
       resize_roles(w_);
-      program_->plan_values = like_->plan_values;
+      program_->plan_values = w_.like->plan_values;
       return;
     }
-    const std::vector<PlanValue> before = std::move(problem_.values);
+    const std::vector<PlanValue> before = std::move(w_.problem.values);
     set_roles(w_);
-    if (!same_steps || !std::ranges::equal(before, problem_.values, same_but_for_bytes))
-      problem_.version = new_version();
+    if (!same_steps || !std::ranges::equal(before, w_.problem.values, same_but_for_bytes))
+      w_.problem.version = new_version();
     const auto alike = [](const PlanValue& a, const PlanValue& b) {
       return same_but_for_bytes(a, b) && a.name.data() == b.name.data() && a.most_bytes == b.most_bytes;
     };
-    program_->plan_values = like_ && std::ranges::equal(*like_->plan_values, problem_.values, alike)
-                                ? like_->plan_values
-                                : std::make_shared<const std::vector<PlanValue>>(problem_.values);
+    program_->plan_values = w_.like && std::ranges::equal(*w_.like->plan_values, w_.problem.values, alike)
+                                ? w_.like->plan_values
+                                : std::make_shared<const std::vector<PlanValue>>(w_.problem.values);
   }
 
-  const PreparedGraph& prepared_;
-  const Graph& g_;
-  const FactTable& table_;
   const BodySources& bodies_;
-  const CompileOptions& options_;
-  const CompiledProgram* const like_;
   std::shared_ptr<CompiledProgram> program_;
-  PlanProblem own_problem_;
-  PlanProblem& problem_;
-  const bool spare_is_likes_;  // problem_ holds what the planner was told for `like`
+  PlanProblem own_problem_;    // where nobody lends one
+  const bool spare_is_likes_;  // w_.problem holds what the planner was told for `like`
   bool told_anew_ = false;     // of some step: it is another problem now, sizes apart
   Compiling w_;
   std::vector<std::shared_ptr<const KernelFacts>> facts_;  // by step; empty while they are those of `like`
