@@ -6,7 +6,6 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_L
 set(FT_LIBS_base absl::status absl::statusor absl::strings absl::inlined_vector fmt::fmt spdlog::spdlog)
 set(FT_LIBS_threading TBB::tbb)
 set(FT_LIBS_kernels DNNL::dnnl OpenMP::OpenMP_CXX hwy::hwy)
-set(FT_LIBS_graph absl::flat_hash_map absl::flat_hash_set)
 set(FT_LIBS_plan nlohmann_json::nlohmann_json)
 set(FT_LIBS_session nlohmann_json::nlohmann_json)
 

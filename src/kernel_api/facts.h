@@ -67,6 +67,7 @@ constexpr bool has_bit(uint32_t mask, size_t i) { return i < 32 && ((mask >> i) 
 struct Refusal {
   std::string kernel;
   std::string reason;
+  bool operator==(const Refusal&) const = default;
 };
 
 // `out` is the same bytes as `in`, starting `byte_offset` bytes into it. The planner honours it or not; where it does
@@ -74,15 +75,18 @@ struct Refusal {
 struct Alias {
   int out = 0, in = 0;
   int64_t byte_offset = 0;
+  bool operator==(const Alias&) const = default;
 };
 // The kernel may write `out` over `in`: element i of `out` needs no element of `in` that is read later.
 struct Overwrite {
   int out = 0, in = 0;
+  bool operator==(const Overwrite&) const = default;
 };
 // Input `in` may be produced directly inside `out` at `byte_offset`; run() then skips it (RunCtx::in_window() tells).
 struct Window {
   int in = 0, out = 0;
   int64_t byte_offset = 0;
+  bool operator==(const Window&) const = default;
 };
 
 struct KernelFacts {

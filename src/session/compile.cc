@@ -30,21 +30,8 @@ namespace {
 
 // Whether two facts say the same, what dims alone decide apart: instances and the size of scratch.
 bool alike(const KernelFacts& a, const KernelFacts& b) {
-  const auto same = [](const auto& x, const auto& y, auto equal) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(), equal);
-  };
   return a.kernel == b.kernel && a.reason == b.reason && a.sized_at_run == b.sized_at_run && a.escapes == b.escapes &&
-         same(a.refused, b.refused,
-              [](const Refusal& x, const Refusal& y) { return x.kernel == y.kernel && x.reason == y.reason; }) &&
-         same(a.aliases, b.aliases,
-              [](const Alias& x, const Alias& y) {
-                return x.out == y.out && x.in == y.in && x.byte_offset == y.byte_offset;
-              }) &&
-         same(a.overwrites, b.overwrites,
-              [](const Overwrite& x, const Overwrite& y) { return x.out == y.out && x.in == y.in; }) &&
-         same(a.windows, b.windows, [](const Window& x, const Window& y) {
-           return x.out == y.out && x.in == y.in && x.byte_offset == y.byte_offset;
-         });
+         a.refused == b.refused && a.aliases == b.aliases && a.overwrites == b.overwrites && a.windows == b.windows;
 }
 
 // A number that no problem has had.

@@ -9,11 +9,7 @@ namespace {
 struct Described {
   absl::InlinedVector<Alias, 1> aliases;
   std::string_view form;  // of the longest move; empty: nothing moves
-  bool operator==(const Described& o) const {
-    return form == o.form && std::ranges::equal(aliases, o.aliases, [](const Alias& x, const Alias& y) {
-             return x.out == y.out && x.in == y.in && x.byte_offset == y.byte_offset;
-           });
-  }
+  bool operator==(const Described&) const = default;
 };
 
 Described describe(std::span<const Move> moves) {
