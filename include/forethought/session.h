@@ -77,6 +77,7 @@ struct Figures {
   int64_t plan_hits = 0, plan_misses = 0, plan_evicted = 0;
   int64_t plan_inside = 0, plan_by_formula = 0, plan_by_order = 0;
   int64_t plan_steps = 0, plan_steps_kept = 0;  // of all plans; those that kept the kernel chosen for other sizes
+  int64_t plan_steps_as_others = 0;             // and those that share what was chosen for an equal step before them
   // What kernels made for a shape, or for all: kept now, with their bytes, and over the life of the session.
   int64_t instances = 0, instance_bytes = 0;
   int64_t instance_hits = 0, instances_made = 0, instances_evicted = 0;

@@ -207,6 +207,7 @@ Figures Session::figures() const {
   f.plan_by_order = s.plans.by_order;
   f.plan_steps = s.plans.steps;
   f.plan_steps_kept = s.plans.steps_kept;
+  f.plan_steps_as_others = s.plans.steps_as_others;
   f.instances = s.instances.size;
   f.instance_bytes = s.instances.bytes;
   f.instance_hits = s.instances.hits;

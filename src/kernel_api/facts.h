@@ -50,7 +50,7 @@ struct Operand {
   std::span<const int64_t> dims;
   Layout layout;
   bool known = false;                // false: the size is known only at run (dims is empty)
-  const Tensor* constant = nullptr;  // the contents, if constant or already in memory
+  const Tensor* constant = nullptr;  // the contents, if constant or already in memory, and Kernel::contents() names it
   const Packed* packed = nullptr;
 };
 

@@ -36,7 +36,10 @@ class Kernel : public Runnable {
  public:
   // Once at load; knows no shapes. What is to be packed, and how.
   virtual StatusOr<std::vector<PackSpec>> prepare(const PrepareCtx&) const { return std::vector<PackSpec>{}; }
-  // Pure: the same arguments give the same facts. Called at load for known shapes, and again for each new shape.
+  // The inputs, a bit each, whose constants choose() and refit() look at; of others they are told none.
+  virtual uint32_t contents() const { return 0; }
+  // Pure: the same arguments give the same facts. Called at load for known shapes, and again for each new shape. Nodes
+  // of one operator with equal attributes that get the same arguments share one choice, and with it the instance.
   virtual StatusOr<KernelFacts> choose(const ChooseCtx&) const = 0;
   // For operands that differ from those of an earlier choose() in the numbers of their dims alone: instance and scratch
   // as choose() would have them, if it would say the same in all other facts. `facts` are those of the earlier choice,

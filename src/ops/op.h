@@ -42,6 +42,7 @@ struct Traits {
   int max_outputs = 1;
   std::array<TypeSet, 6> in{};  // allowed element types by input; an empty set: not checked; the last non-empty repeats
   uint32_t may_overwrite = 0;   // bit per input: output 0 may be written over it where shape, type and layout agree
+  uint32_t contents = 0;        // bit per input: Kernel::contents()
   bool foldable = true;         // may run at load on constants
   bool elementwise = false;     // output 0 in any layout that all inputs of its shape share; single elements broadcast
 };
@@ -128,6 +129,7 @@ class BoundOperator final : public Operator, public Kernel {
       return std::vector<PackSpec>{};
     }
   }
+  uint32_t contents() const override { return S::traits.contents; }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const override {
     if constexpr (requires { op_.choose(ctx); }) {
       return op_.choose(ctx);

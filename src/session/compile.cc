@@ -92,6 +92,9 @@ class Compiler {
     w_.problem.steps.resize(steps);
     program_->scratch.reserve(steps);
     program_->shared = w_.options.share;
+    last_of_kind_.assign(static_cast<size_t>(w_.options.lists->kinds), -1);
+    before_of_kind_.assign(steps, -1);
+    kept_.assign(steps, 0);
   }
 
   Operand operand(const PreparedNode& n, int32_t v, size_t slot, bool input) const {
@@ -104,7 +107,7 @@ class Compiler {
     o.layout = p.layout;
     o.known = p.known;
     if (input) {
-      o.constant = w_.prepared.values[v].constant;
+      if (has_bit(n.contents, slot)) o.constant = w_.prepared.values[v].constant;
       if (n.is_packed(slot)) o.packed = &n.packed[slot];
     }
     return o;
@@ -125,6 +128,59 @@ class Compiler {
     return dynamic;
   }
 
+  // An earlier step of the same kind whose operands have the same types and dims, and that was chosen for; -1: none.
+  int32_t twin_of(const GraphLists::Step& n) const {
+    constexpr int kMostCompared = 4;
+    if (n.kind < 0 || w_.has_devices()) return -1;
+    const auto same = [&](int32_t v, int32_t w) {
+      if (v < 0 || w < 0) return v < 0 && w < 0;
+      const ProgramValue &a = program_->values[v], &b = program_->values[w];
+      return a.known == b.known && a.dtype == b.dtype && a.kind == b.kind && std::ranges::equal(a.dims, b.dims);
+    };
+    int32_t t = last_of_kind_[n.kind];
+    for (int i = 0; t >= 0 && i < kMostCompared; t = before_of_kind_[t], ++i) {
+      const ProgramStep& twin = program_->steps[t];
+      if (std::ranges::equal(n.inputs, twin.inputs, same) && std::ranges::equal(n.outputs, twin.outputs, same))
+        return t;
+    }
+    return -1;
+  }
+
+  // Takes the choice for an earlier step; its facts, or null if they are those of `like` for this one too.
+  StatusOr<std::shared_ptr<const KernelFacts>> choose_as(int32_t twin, const GraphLists::Step& n,
+                                                         const PreparedNode& prepared, size_t s, ProgramStep* step) {
+    const ProgramStep& other = program().steps[twin];
+    const std::shared_ptr<const KernelFacts>& facts = facts_.empty() ? (*w_.like->facts)[twin] : facts_[twin];
+    if (w_.options.validate) {
+      list_operands(n, prepared);
+      ASSIGN_OR_RETURN(const KernelFacts own, prepared.kernel->choose({active_isa(), in_, out_, w_.options.cache}));
+      RETURN_IF_ERROR(compare(own, *facts, other));
+    }
+    step->runnable = other.keep ? other.runnable : static_cast<const Runnable*>(prepared.kernel);
+    step->keep = other.keep;
+    step->scratch_shared = other.scratch_shared;
+    step->scratch_per_worker = other.scratch_per_worker;
+    step->escapes = other.escapes;
+    ++program_->steps_as_others;
+    keep(s, kept_[twin] != 0);
+    const bool likes = w_.like && (facts == (*w_.like->facts)[s] || alike(*facts, *(*w_.like->facts)[s]));
+    return likes ? nullptr : facts;
+  }
+
+  // What a step was given without asking its kernel must be what the kernel says now.
+  static Status compare(const KernelFacts& now, const KernelFacts& taken, const ProgramStep& step) {
+    if (alike(now, taken) && !now.instance == !step.keep &&
+        round_up(now.scratch_shared, kValueAlignment) == step.scratch_shared &&
+        round_up(now.scratch_per_worker, kValueAlignment) == step.scratch_per_worker)
+      return absl::OkStatus();
+    return internal(absl::StrCat("the kernel ", now.kernel, " was given a choice that it would not make now"));
+  }
+
+  void keep(size_t s, bool kept) {
+    kept_[s] = kept;
+    program_->steps_kept += kept;
+  }
+
   // Whether the step has the operands that it has in the program `like`, the numbers of their dims apart.
   bool operands_are_likes(const GraphLists::Step& n) const {
     const auto same = [&](int32_t v) {
@@ -143,18 +199,16 @@ class Compiler {
     const ChooseCtx ctx{active_isa(), in_, out_, w_.options.cache};
     Refit fitted = prepared.kernel->refit(ctx, *(*w_.like->facts)[s], *before.runnable);
     if (!fitted.holds) return false;
-    if (w_.options.validate) {
-      ASSIGN_OR_RETURN(const KernelFacts facts, prepared.kernel->choose(ctx));
-      if (!alike(facts, *(*w_.like->facts)[s]) || !facts.instance != !fitted.instance ||
-          facts.scratch_shared != fitted.scratch_shared || facts.scratch_per_worker != fitted.scratch_per_worker)
-        return internal(absl::StrCat("the kernel ", facts.kernel, " keeps a choice that it would not make now"));
-    }
     step->keep = std::move(fitted.instance);
     step->runnable = step->keep ? step->keep.get() : static_cast<const Runnable*>(prepared.kernel);
     step->scratch_shared = round_up(fitted.scratch_shared, kValueAlignment);
     step->scratch_per_worker = round_up(fitted.scratch_per_worker, kValueAlignment);
     step->escapes = before.escapes;
-    ++program_->steps_kept;
+    keep(s, true);
+    if (w_.options.validate) {
+      ASSIGN_OR_RETURN(const KernelFacts facts, prepared.kernel->choose(ctx));
+      RETURN_IF_ERROR(compare(facts, *(*w_.like->facts)[s], *step));
+    }
     return true;
   }
 
@@ -197,17 +251,11 @@ class Compiler {
     step.packed = prepared.packed_bytes;
     w_.step_device.push_back(
         n.outputs.empty() || n.outputs[0] < 0 ? -1 : w_.place_of(w_.prepared.values[n.outputs[0]].device));
-    const bool dynamic = list_operands(n, prepared);
-    bool fits = false;
-    if (!dynamic) {
-      ASSIGN_OR_RETURN(fits, refit(n, prepared, s, &step));
-    }
     std::shared_ptr<const KernelFacts> facts;  // null: those of `like`
-    if (!fits) {
-      ASSIGN_OR_RETURN(KernelFacts chosen, choose(n, prepared, dynamic, &step));
-      if (w_.has_devices() && is_copy(n.node)) as_device_copy(&step, &chosen);
-      if (!w_.like || !alike(chosen, *(*w_.like->facts)[s]))
-        facts = std::make_shared<const KernelFacts>(std::move(chosen));
+    if (const int32_t twin = twin_of(n); twin >= 0) {
+      ASSIGN_OR_RETURN(facts, choose_as(twin, n, prepared, s, &step));
+    } else {
+      ASSIGN_OR_RETURN(facts, choose_anew(n, prepared, s, &step));
     }
     if (w_.step_device.back() >= 0 && (!step.runnable || step.sized_at_run != 0))
       return unsupported(
@@ -217,6 +265,28 @@ class Compiler {
     w_.costs.push_back(cost(n, step, !w_.problem.steps[s].aliases.empty()));
     keep_facts(s, std::move(facts));
     return absl::OkStatus();
+  }
+
+  // By the choice for `like`, or by asking the kernel; the facts, or null if they are those of `like`.
+  StatusOr<std::shared_ptr<const KernelFacts>> choose_anew(const GraphLists::Step& n, const PreparedNode& prepared,
+                                                           size_t s, ProgramStep* step) {
+    const bool dynamic = list_operands(n, prepared);
+    bool fits = false;
+    if (!dynamic) {
+      ASSIGN_OR_RETURN(fits, refit(n, prepared, s, step));
+    }
+    std::shared_ptr<const KernelFacts> facts;
+    if (!fits) {
+      ASSIGN_OR_RETURN(KernelFacts chosen, choose(n, prepared, dynamic, step));
+      if (w_.has_devices() && is_copy(n.node)) as_device_copy(step, &chosen);
+      if (!w_.like || !alike(chosen, *(*w_.like->facts)[s]))
+        facts = std::make_shared<const KernelFacts>(std::move(chosen));
+    }
+    if (n.kind >= 0 && step->runnable && step->sized_at_run == 0) {
+      before_of_kind_[s] = last_of_kind_[n.kind];
+      last_of_kind_[n.kind] = static_cast<int32_t>(s);
+    }
+    return facts;
   }
 
   bool is_copy(NodeId id) const {
@@ -233,9 +303,11 @@ class Compiler {
     const auto count = [&](int32_t v) { bytes += v >= 0 ? static_cast<double>(program_->values[v].bytes) : 0; };
     std::ranges::for_each(n.inputs, count);
     std::ranges::for_each(n.outputs, count);
-    const auto dims = [&](size_t i) { return i < in_.size() ? in_[i].dims : std::span<const int64_t>(); };
-    const int64_t elements = out_.empty() ? 0 : element_count(out_[0].dims).value_or(0);
-    return step_cost(flops_of(n.work, dims(0), dims(1), elements), bytes, w_.options.workers);
+    const auto dims = [&](std::span<const int32_t> operands, size_t i) {
+      return i < operands.size() && operands[i] >= 0 ? program_->values[operands[i]].dims : std::span<const int64_t>();
+    };
+    const int64_t elements = n.outputs.empty() ? 0 : element_count(dims(n.outputs, 0)).value_or(0);
+    return step_cost(flops_of(n.work, dims(n.inputs, 0), dims(n.inputs, 1), elements), bytes, w_.options.workers);
   }
 
   // A copy between two devices is work of the device's lane. One whose source is bound where it should go is a view.
@@ -313,6 +385,7 @@ class Compiler {
   void tell_of_values() {
     const bool same_steps = spare_is_likes_ && !told_anew_;
     if (w_.resizes && same_steps) {
+      w_.told_as_like = true;
       resize_roles(w_);
       program_->plan_values = w_.like->plan_values;
       return;
@@ -336,7 +409,10 @@ class Compiler {
   bool told_anew_ = false;     // of some step: it is another problem now, sizes apart
   Compiling w_;
   std::vector<std::shared_ptr<const KernelFacts>> facts_;  // by step; empty while they are those of `like`
-  std::vector<Operand> in_, out_;                          // of the step that is being added
+  std::vector<Operand> in_, out_;                          // of the step that is being asked for
+  std::vector<int32_t> last_of_kind_;                      // by kind: the last step that was chosen for itself
+  std::vector<int32_t> before_of_kind_;                    // by step: the one before it; -1: there is none
+  std::vector<uint8_t> kept_;                              // by step: the choice is that of `like` but for dims
 };
 
 }  // namespace

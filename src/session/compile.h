@@ -15,6 +15,7 @@
 #include "plan/order.h"
 #include "plan/planner.h"
 #include "session/compiled_program.h"
+#include "session/graph_lists.h"
 #include "session/prepared.h"
 
 namespace forethought {

@@ -34,6 +34,12 @@ Status plan_memory(Compiling& w) {
 // Those of the host, then those of devices, and what they wait for.
 void set_lanes(Compiling& w, HostLanes host) {
   PlanProblem& problem = w.problem;
+  if (host.lanes == 1 && w.told_as_like && w.like->lanes == 1) {  // the problem has heard all of this
+    w.program.lane_device = w.like->lane_device;
+    w.program.host_lanes = std::move(host);
+    return;
+  }
+  w.told_as_like = false;
   problem.lanes = host.lanes;
   for (size_t s = 0; s < problem.steps.size(); ++s) problem.steps[s].lane = host.lane[s];
   w.program.lane_device.assign(static_cast<size_t>(host.lanes), -1);

@@ -42,29 +42,4 @@ PlanProblem CompiledProgram::problem() const {
   return p;
 }
 
-std::shared_ptr<const GraphLists> lists_of(const Graph& graph, std::span<const NodeId> order) {
-  auto lists = std::make_shared<GraphLists>();
-  for (uint32_t i = 0; i < graph.value_capacity(); ++i) lists->values.push_back(graph.value(ValueId{i}).name);
-  size_t operands = 0;
-  for (const NodeId id : order) operands += graph.node(id).inputs.size() + graph.node(id).outputs.size();
-  lists->operands.reserve(operands);  // spans point into it
-  const auto listed = [&](const auto& ids) {
-    const size_t first = lists->operands.size();
-    for (const ValueId v : ids) lists->operands.push_back(v.valid() ? static_cast<int32_t>(v.index) : -1);
-    return std::span<const int32_t>(lists->operands).subspan(first);
-  };
-  for (const NodeId id : order) {
-    const GraphNode& n = graph.node(id);
-    GraphLists::Step& step = lists->steps.emplace_back();
-    step.inputs = listed(n.inputs);
-    step.outputs = listed(n.outputs);
-    step.name = lists->names.emplace_back(absl::StrCat(n.name, " (", to_string(n.op), ")"));
-    step.scratch = lists->names.emplace_back(absl::StrCat("scratch of ", n.name, " (", to_string(n.op), ")"));
-    step.node = id;
-    step.work = work_of(n.op.type);
-    step.has_bodies = !n.bodies.empty();
-  }
-  return lists;
-}
-
 }  // namespace forethought

@@ -1,7 +1,6 @@
 // A program with all that led to it, for reports.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -18,28 +17,13 @@
 
 namespace forethought {
 
-// What is the same in all programs of a graph; they look into it. Close together: nodes are large and lie far apart.
-struct GraphLists {
-  struct Step {
-    std::span<const int32_t> inputs, outputs;  // value ids; -1: absent
-    std::string_view name, scratch;            // "/layer1/conv (Conv)", "scratch of /layer1/conv (Conv)"
-    NodeId node;
-    Work work = Work::other;
-    bool has_bodies = false;
-  };
-  std::vector<std::string> values;  // names, by value id
-  std::vector<Step> steps;          // in the order in which they run
-  std::vector<int32_t> operands;    // what steps look into, and names
-  std::deque<std::string> names;
-};
-std::shared_ptr<const GraphLists> lists_of(const Graph& graph, std::span<const NodeId> order);
-
 // A program with all that led to it, for reports.
 struct CompiledProgram : Program {
   bool inside = false;                         // values lie where CompileOptions::inside has them
   bool resizable = false;                      // the host has all, and all sizes are numbers that formulas gave
   bool by_order = false;                       // values lie as CompileOptions::order says
   int64_t steps_kept = 0;                      // whose choice is that of CompileOptions::like but for dims
+  int64_t steps_as_others = 0;                 // whose choice is that of an earlier step
   HostLanes host_lanes;                        // how many, and why
   WaitCounts waits;                            // between lanes
   std::vector<std::string> lane_device_names;  // by lane: "cpu", "gpu:1"; empty where the host has all

@@ -21,6 +21,7 @@ struct Compiling {
   CompiledProgram& program;     // that is being made
   PlanProblem& problem;         // steps have neither names nor lanes before plan_lanes()
   bool resizes;                 // CompileOptions::resizes: values are those of `like` with other dims
+  bool told_as_like = false;    // the problem is that of `like`, sizes apart
 
   struct Scratch {
     std::string_view name;

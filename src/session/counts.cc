@@ -11,6 +11,7 @@ std::vector<std::pair<std::string_view, int64_t>> counts(const SessionSummary& s
           {"plan_by_order", s.plans.by_order},
           {"plan_steps", s.plans.steps},
           {"plan_steps_kept", s.plans.steps_kept},
+          {"plan_steps_as_others", s.plans.steps_as_others},
           {"instances", s.instances.size},
           {"instance_bytes", s.instances.bytes},
           {"instance_hits", s.instances.hits},

@@ -1,6 +1,9 @@
 // Plans that start from those for other sizes, against sessions that have seen no other sizes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "session/random_graph_testing.h"
 #include "session/session_testing.h"
@@ -82,6 +85,67 @@ TEST(KeptChoices, OutputsThatWereViews) {
        {{11, 4}, {6}},
        {{9, 1}, {3}},
        {{10, 5}, {3}}});
+}
+
+std::vector<Value> outputs_of(Session& session, const Value& x) {
+  std::vector<Value> out(session.outputs().size());
+  const Status s = session.run_ordered(std::vector<Value>{x}, out);
+  EXPECT_TRUE(s.ok()) << s;
+  return out;
+}
+
+// Nodes share a choice only where their kernels would be told the same: those of this graph have operands of the same
+// types and dims, and differ in an attribute, in a constant that decides what is done, or in nothing.
+TEST(KeptChoices, EqualStepsShareOneChoice) {
+  SessionOptions options;
+  options.validate_plans = true;
+  options.optimization_level = OptimizationLevel::disabled;
+  const auto session = session_of(
+      "graph(%x: f32[N,4]) {\n"
+      "  %a = Slice(%x, [0], [2], [1])\n  %b = Slice(%x, [2], [4], [1])\n  %c = Slice(%x, [2], [4], [1])\n"
+      "  %d = LeakyRelu<alpha=0.5>(%x)\n  %e = LeakyRelu<alpha=0.25>(%x)\n  %f = LeakyRelu<alpha=0.5>(%x)\n"
+      "  %g = Add(%x, [1.0, 2.0, 3.0, 4.0])\n  %h = Add(%x, [5.0, 6.0, 7.0, 8.0])\n  %i = Add(%x, 9.0)\n"
+      "  %j = Concat<axis=1>(%a, %b)\n  %k = Concat<axis=1>(%b, %a)\n  %l = Concat<axis=0>(%c, %a)\n"
+      "  return %a, %b, %c, %d, %e, %f, %g, %h, %i, %j, %k, %l\n}",
+      options);
+  ASSERT_TRUE(session);
+  for (const int64_t rows : {3, 1, 5, 3, 2}) {
+    SCOPED_TRACE(rows);
+    const Value x = random_floats({rows, 4}, static_cast<uint64_t>(rows));
+    const std::vector<float> in = floats(x);
+    const auto expected = [&](int columns, auto at) {
+      std::vector<float> r;
+      for (int64_t i = 0; i < rows; ++i)
+        for (int k = 0; k < columns; ++k) r.push_back(at(i, k));
+      return r;
+    };
+    const auto cut = [&](int from) { return expected(2, [&](int64_t i, int k) { return in[i * 4 + from + k]; }); };
+    const auto leaky = [&](float alpha) {
+      return expected(4, [&](int64_t i, int k) { return in[i * 4 + k] < 0 ? alpha * in[i * 4 + k] : in[i * 4 + k]; });
+    };
+    const auto plus = [&](float first, float step) {
+      return expected(4, [&](int64_t i, int k) { return in[i * 4 + k] + (first + step * static_cast<float>(k)); });
+    };
+    std::vector<float> stacked = cut(2);
+    std::ranges::copy(cut(0), std::back_inserter(stacked));
+    const std::vector<std::vector<float>> want = {
+        cut(0),
+        cut(2),
+        cut(2),
+        leaky(0.5f),
+        leaky(0.25f),
+        leaky(0.5f),
+        plus(1, 1),
+        plus(5, 1),
+        plus(9, 0),
+        in,
+        expected(4, [&](int64_t i, int k) { return in[i * 4 + (k + 2) % 4]; }),
+        stacked};
+    const std::vector<Value> got = outputs_of(*session, x);
+    for (size_t k = 0; k < want.size(); ++k) EXPECT_EQ(floats(got[k]), want[k]) << "output " << k;
+  }
+  // In each of the four plans: %c, %f, %h and %k.
+  EXPECT_EQ(session->summary().plans.steps_as_others, 4 * 4);
 }
 
 // Other ranks are more than other numbers of dims.

@@ -166,6 +166,7 @@ StatusOr<std::shared_ptr<const PackedBlock>> Preparer::dry_pack(const Tensor& co
 Status Preparer::prepare_node(const Graph& g, NodeId id, PreparedNode* out, std::vector<bool>* reads_original) {
   const GraphNode& n = g.node(id);
   out->kernel = n.impl->kernel();
+  out->contents = out->kernel->contents();
   std::vector<const Tensor*> constants;
   std::vector<Layout> in_layouts, out_layouts;
   for (ValueId v : n.inputs) {

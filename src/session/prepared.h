@@ -18,6 +18,7 @@ namespace forethought {
 
 struct PreparedNode {
   const Kernel* kernel = nullptr;
+  uint32_t contents = 0;       // the kernel's contents()
   uint32_t packs = 0;          // is_packed() of the first 32 inputs: plans ask for it, and what follows lies elsewhere
   std::vector<Packed> packed;  // one an input; empty bytes: not packed
   std::vector<std::span<const std::byte>> packed_bytes;  // the same, as steps take them

@@ -18,6 +18,7 @@ class SimOperator final : public Operator, public Kernel {
   Status infer(InferCtx& ctx) const override { return inner_->infer(ctx); }
   bool foldable() const override { return inner_->foldable(); }
   const Kernel* kernel() const override { return this; }
+  uint32_t contents() const override { return inner_->kernel()->contents(); }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const override {
     std::vector<Operand> inputs(ctx.inputs.begin(), ctx.inputs.end());
     for (Operand& o : inputs) o.packed = nullptr;

@@ -39,7 +39,7 @@ void append_elements(std::vector<int64_t>* key, const Tensor& t) {
 
 GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared)
     : graph_(graph), shared_(shared), programs_(shared.capacity) {
-  lists_ = lists_of(*graph.view, graph.order);
+  lists_ = lists_of(graph);
   Shared for_bodies = shared;
   for_bodies.lanes = 1;
   for (const auto& [key, body] : graph.bodies) {
@@ -153,6 +153,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   counts_.by_order += p->by_order;
   counts_.steps += static_cast<int64_t>(p->steps.size());
   counts_.steps_kept += p->steps_kept;
+  counts_.steps_as_others += p->steps_as_others;
   return std::shared_ptr<const CompiledProgram>(std::move(p));
 }
 
@@ -380,7 +381,7 @@ StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> i
       in[i].dims = tensors[i].dims;
       in[i].layout = tensors[i].layout;
       in[i].known = true;
-      in[i].constant = g.is_constant(n.inputs[i]) ? &tensors[i] : nullptr;
+      if (g.is_constant(n.inputs[i]) && has_bit(prepared.kernel->contents(), i)) in[i].constant = &tensors[i];
       if (prepared.is_packed(i)) in[i].packed = &prepared.packed[i];
     }
     infer_in[i].type = &types[i];

@@ -22,6 +22,7 @@ struct CacheCounts {
   int64_t by_formula = 0;  // of the misses: those whose sizes came from formulas, without the shape rules
   int64_t by_order = 0;    // of the misses: those whose offsets came from an order that was proved before
   int64_t steps = 0, steps_kept = 0;  // of all plans, and those of which the plan before held but for dims
+  int64_t steps_as_others = 0;        // of all plans: steps that took the choice for an earlier one of the same kind
 };
 
 class GraphSource final : public BodySource, public StepResolver {

@@ -32,8 +32,10 @@ struct Pad {
   std::string mode = "constant";
   static constexpr OpName name{"Pad"};
   static constexpr auto attrs = std::tuple{attr("mode", &Pad::mode)};
-  static constexpr Traits traits{
-      .min_inputs = 2, .max_inputs = 4, .in = {movement::kMoved, DType::kInt64, movement::kMoved, kIndices}};
+  static constexpr Traits traits{.min_inputs = 2,
+                                 .max_inputs = 4,
+                                 .in = {movement::kMoved, DType::kInt64, movement::kMoved, kIndices},
+                                 .contents = 0b1010};
 
   Status init(const GraphNode&) const { return mode_of().status(); }
   Status infer(InferCtx& c) const;

@@ -70,8 +70,10 @@ struct Resize {
                  attr("keep_aspect_ratio_policy", &Resize::keep_aspect_ratio_policy),
                  attr("mode", &Resize::mode),
                  attr("nearest_mode", &Resize::nearest_mode)};
-  static constexpr Traits traits{
-      .min_inputs = 1, .max_inputs = 4, .in = {movement::kMoved, kFloats, DType::kFloat, DType::kInt64}};
+  static constexpr Traits traits{.min_inputs = 1,
+                                 .max_inputs = 4,
+                                 .in = {movement::kMoved, kFloats, DType::kFloat, DType::kInt64},
+                                 .contents = 0b1110};
 
   Status init(const GraphNode&);
   Status infer(InferCtx& c) const;

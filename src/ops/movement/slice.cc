@@ -72,9 +72,11 @@ Status check_lengths(size_t starts, size_t ends, size_t axes, size_t steps) {
 struct Slice {
   static constexpr OpName name{"Slice"};
   static constexpr auto attrs = std::tuple{};
-  static constexpr Traits traits{
-      .min_inputs = 3, .max_inputs = 5, .in = {movement::kMoved, kIndices, kIndices, kIndices, kIndices}};
-  static constexpr uint32_t kContents = 0b11110;
+  static constexpr Traits traits{.min_inputs = 3,
+                                 .max_inputs = 5,
+                                 .in = {movement::kMoved, kIndices, kIndices, kIndices, kIndices},
+                                 .contents = 0b11110};
+  static constexpr uint32_t kContents = traits.contents;
 
   Status infer(InferCtx& c) const;
   StatusOr<movement::Moves> moves(const movement::View& v) const;

@@ -8,8 +8,11 @@ struct Split {
   std::optional<int64_t> num_outputs;
   static constexpr OpName name{"Split"};
   static constexpr auto attrs = std::tuple{attr("axis", &Split::axis), attr("num_outputs", &Split::num_outputs)};
-  static constexpr Traits traits{
-      .min_inputs = 1, .max_inputs = 2, .max_outputs = kVariadic, .in = {movement::kMoved, DType::kInt64}};
+  static constexpr Traits traits{.min_inputs = 1,
+                                 .max_inputs = 2,
+                                 .max_outputs = kVariadic,
+                                 .in = {movement::kMoved, DType::kInt64},
+                                 .contents = 0b10};
   static constexpr uint32_t kContents = 0;
 
   Status infer(InferCtx& c) const;

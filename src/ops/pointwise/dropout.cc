@@ -44,6 +44,7 @@ struct Dropout {
                                  .max_outputs = 2,
                                  .in = {kFloats, kFloats, DType::kBool},
                                  .may_overwrite = 1,
+                                 .contents = 0b100,
                                  .foldable = false};
 
   Status infer(InferCtx& c) const {
