@@ -90,7 +90,6 @@ Status resize_values(Compiling& w) {
     const int64_t* const first = at;
     at = std::ranges::copy(p.dims, at).out;
     p.dims = {first, at};
-    p.root = -1;
   }
   const auto resized = [&](uint32_t v) {
     ProgramValue& p = values[v];

@@ -94,6 +94,30 @@ std::vector<Value> outputs_of(Session& session, const Value& x) {
   return out;
 }
 
+// Elements of a sequence have buffers of their own, and a view lies in that of what it is a view of.
+TEST(KeptChoices, ElementsThatWereViews) {
+  const auto session = session_of(
+      "graph(%x: f32[N,M]) {\n  %y = Relu(%x)\n  %t = Transpose(%y)\n  %s = SequenceConstruct(%y, %t)\n  return %s\n}");
+  ASSERT_TRUE(session);
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<int, int>>{{5, 3}, {6, 3}, {5, 1}, {7, 1}, {8, 1}, {9, 3}, {11, 4}, {9, 1}, {10, 5}}) {
+    SCOPED_TRACE(absl::StrCat(rows, " x ", columns));
+    const Value x = random_floats({rows, columns}, static_cast<uint64_t>(rows));
+    const std::vector<float> in = floats(x);
+    const std::vector<Value> out = outputs_of(*session, x);
+    ASSERT_TRUE(out[0].sequence());
+    const std::vector<Value>& items = out[0].sequence()->items;
+    ASSERT_EQ(items.size(), 2u);
+    const std::vector<float> y = floats(items[0]), t = floats(items[1]);
+    for (int i = 0; i < rows; ++i)
+      for (int k = 0; k < columns; ++k) {
+        EXPECT_EQ(y[i * columns + k], std::max(in[i * columns + k], 0.0f));
+        EXPECT_EQ(t[k * rows + i], y[i * columns + k]);
+      }
+  }
+  EXPECT_GT(session->summary().plans.steps_kept, 0);
+}
+
 // Nodes share a choice only where their kernels would be told the same: those of this graph have operands of the same
 // types and dims, and differ in an attribute, in a constant that decides what is done, or in nothing.
 TEST(KeptChoices, EqualStepsShareOneChoice) {

@@ -34,7 +34,7 @@ void place_values(const PreparedGraph& prepared, CompiledProgram& program) {
         p.base = p.is_object() ? Base::object : Base::none;
         break;
     }
-    if (at.root >= 0 && at.root != static_cast<int32_t>(i)) p.root = at.root;
+    p.root = at.root == static_cast<int32_t>(i) ? -1 : at.root;
     if (p.base == Base::side) p.offset = at.offset_in_root;
     if (prepared.values[i].constant) p.base = Base::weight, p.index = prepared.values[i].weight, p.offset = 0;
   }
