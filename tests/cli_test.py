@@ -103,7 +103,7 @@ def test_version():
 
 
 @pytest.mark.parametrize("level", ("disabled", "basic", "extended", "all"))
-@pytest.mark.parametrize("plan", ("packed", "off"))
+@pytest.mark.parametrize("plan", ("packed", "slots", "off"))
 def test_run_reads_and_writes_npy(model, sample, tmp_path, level, plan):
     np.save(tmp_path / "x.npy", sample)
     out = call("run", "--level", level, "--plan-mode", plan, model, "--input", f"x={tmp_path / 'x.npy'}",
@@ -224,6 +224,13 @@ def test_plan_tells_the_least_memory_limit_that_works(model):
     assert all(f"\n  {name} " in text for name in ("live", "retained", "padding", "mapped", "peak", "weights", "leased"))
     assert "'w' of node /relu (forethought.FusedConv)" in text and "generated code" in text
     least = int(re.search(r"least limit: (\d+) bytes", text)[1])
+    told = json.loads(call("plan", model, *shape, "--memory", "--json").stdout)
+    assert told["least_limit"] == least and told["session"]["weights"] > 0 and told["holders"][0]["bytes"] > 0
+    peak = json.loads(call("plan", model, *shape, "--json").stdout)["peak"]
+    pages = -(-peak // 4096) * 4096
+    assert told["caps"]["execution_cap"]["most"] == pages + pages // 4
+    for name, cap in told["caps"].items():
+        assert f"\n  {name:16}{cap['most']} {cap['unit']} ({cap['kept']} now): {cap['follows']}\n" in text
     call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least)})
     refused = call("run", model, *shape, env={"FORETHOUGHT_MEMORY_LIMIT": str(least - 4096)}, code=RUN_FAILED)
     assert f"({least} bytes)" in refused.stderr and "of node" in refused.stderr

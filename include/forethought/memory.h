@@ -20,6 +20,15 @@ struct DeviceMemory {
   int64_t limit = 0;  // of live + retained; 0: none
 };
 
+// What bounds something that a session keeps between runs: bytes (execution_cap, io_cap, side_cap, instance_cache), or
+// plans (plan_cache).
+struct MemoryCap {
+  std::string name, unit;  // "bytes" or "plans"
+  int64_t most = 0;
+  int64_t kept = 0;     // of that, now
+  std::string follows;  // what the number comes from: "1.0 MiB of plans in a run, and a quarter"
+};
+
 // One moment's counts in bytes. They add up: live + retained + padding == mapped, and the five roles make up live.
 // Python and the command show them under the same names.
 struct MemoryStats {
@@ -37,6 +46,7 @@ struct MemoryStats {
   int64_t packed = 0;     // weights in the form that kernels want; shared ones count in each session that uses them
 
   std::vector<DeviceMemory> devices;  // beside all that, which is of the host's memory
+  std::vector<MemoryCap> caps;        // of a session; of the process there are none
 };
 
 // A value that takes memory.
@@ -56,6 +66,7 @@ struct MemoryReport {
   int64_t unplanned_most = 0;          // what those of them that have a bound take at most, all together
   std::vector<std::string> unbounded;  // what has no bound: "'r' of node /range (Range)"
   std::vector<MemoryHolder> holders;   // largest first
+  std::vector<MemoryCap> caps;         // as they will be after a run of the shapes seen last
   std::vector<std::pair<std::string, int64_t>> outside;  // of the process apart from accounts: "generated code", "heap"
   std::string text;                                      // all of it for people
 };

@@ -20,10 +20,15 @@ FORETHOUGHT_BEGIN_NAMESPACE
 
 enum class OptimizationLevel : int { disabled = 0, basic = 1, extended = 2, all = 99 };
 
+// How intermediate values share memory. packed: at planned offsets in one block; the variable FORETHOUGHT_PLAN may say
+// something else. exact: with a search of some seconds at most at load. To compare, with the same outputs: slots, which
+// values take whole one after another, and off, a buffer of its own for each value.
+enum class PlanMode : int { packed, exact, slots, off };
+
 struct SessionOptions {
   OptimizationLevel level = OptimizationLevel::all;
-  int threads = 0;                     // of a run, the caller's included, at most 1024; 0: one for each core allowed
-  bool pack_memory = true;             // false: a buffer of its own for each value, to compare
+  int threads = 0;  // of a run, the caller's included, at most 1024; 0: one for each core allowed
+  PlanMode plan = PlanMode::packed;
   std::vector<std::string> providers;  // in order of priority; the CPU always takes the rest
   bool allow_fallback = false;         // a provider that cannot load is a warning instead of an error
   int64_t memory_limit = 0;            // bytes of all that the session takes, weights included; 0: none

@@ -71,6 +71,7 @@ class SessionOptions:
     retain_io: int
     retain_side: int
     idle_trim_ms: int
+    plan_mode: str
     plan_cache_capacity: int
     execution_allocator: tuple[Callable[[int, int], int | None], Callable[[int], object]] | None
     io_allocator: tuple[Callable[[int, int], int | None], Callable[[int], object]] | None

@@ -99,6 +99,9 @@ class _ConfigEntries:
         return self._config[key]
 
 
+PLAN_MODES = ("packed", "exact", "slots", "off")
+
+
 class SessionOptions(_ConfigEntries):
     """What a session is made with. A session takes a copy of it."""
 
@@ -126,6 +129,9 @@ class SessionOptions(_ConfigEntries):
     retain_io = _typed("retain_io", int, -1, "Ours: the same of buffers of outputs.")
     retain_side = _typed("retain_side", int, -1, "Ours: the same of buffers whose size only a run tells.")
     idle_trim_ms = _typed("idle_trim_ms", int, 0, "Ours: after so long without a run all that is kept goes back; 0: never.")
+    plan_mode = _typed(
+        "plan_mode", str, "packed",
+        "Ours: how values share memory: packed (or what FORETHOUGHT_PLAN says), exact, and to compare slots and off.")
     plan_cache_capacity = _typed("plan_cache_capacity", int, 32, "Ours: plans kept for input shapes seen before, at least 1.")
 
     execution_allocator = _allocator("execution_allocator", "Ours: where memory of plans comes from, if not from the system: a "
@@ -185,7 +191,9 @@ class SessionOptions(_ConfigEntries):
         o = _core.Options()
         level = int(self.graph_optimization_level)
         o.optimization_level = 99 if level == GraphOptimizationLevel.ORT_ENABLE_LAYOUT else level
-        o.plan_packed = self.enable_mem_pattern and self.enable_mem_reuse
+        if self.plan_mode not in PLAN_MODES:
+            raise InvalidArgument(f"plan_mode is {self.plan_mode!r}; it is one of {', '.join(PLAN_MODES)}")
+        o.plan = self.plan_mode if self.enable_mem_pattern and self.enable_mem_reuse else "off"
         if self.inter_op_num_threads < 0:
             raise InvalidArgument(f"inter_op_num_threads is {self.inter_op_num_threads}; it is at least 0")
         o.intra_op_threads = _int32(self.intra_op_num_threads)

@@ -274,12 +274,14 @@ class InferenceSession:
 
     def memory_stats(self) -> MemoryStats:
         """Bytes by use: live + retained + padding are what is mapped; planned, unplanned, leased, weights and packed are
-        what is live; peak is the most that was mapped, limit what may be (0: no limit)."""
+        what is live; peak is the most that was mapped, limit what may be (0: no limit). execution_cap, io_cap and side_cap
+        are what the arenas keep at most between runs, instance_cache the same of kernels;
+        memory_report()["caps"] says what they follow from."""
         return MemoryStats(self._core.memory_stats())
 
     def memory_report(self) -> dict:
-        """Who holds the memory, largest first, the least limit that works, and what lies outside all accounts; "text" has
-        all of it for people."""
+        """Who holds the memory, largest first, the least limit that works, what bounds the memory that is kept and what
+        those caps follow from, and what lies outside all accounts; "text" has all of it for people."""
         return self._core.memory_report()
 
     def trim(self, target: int = 0) -> int:

@@ -153,6 +153,16 @@ nb::dict memory_report(const PythonSession& self) {
   nb::list unbounded;
   for (const std::string& what : report.unbounded) unbounded.append(text(what));
   out["unbounded"] = unbounded;
+  nb::dict caps;
+  for (const MemoryCap& c : report.caps) {
+    nb::dict d;
+    d["unit"] = text(c.unit);
+    d["most"] = c.most;
+    d["kept"] = c.kept;
+    d["follows"] = text(c.follows);
+    caps[nb::str(c.name.c_str())] = d;
+  }
+  out["caps"] = caps;
   out["holders"] = holders;
   out["outside"] = outside;
   out["text"] = text(to_string(report));
@@ -247,8 +257,12 @@ void bind_options(nb::module_& m) {
           "optimization_level", [](const SessionOptions& o) { return static_cast<int>(o.optimization_level); },
           [](SessionOptions& o, int level) { o.optimization_level = static_cast<OptimizationLevel>(level); })
       .def_prop_rw(
-          "plan_packed", [](const SessionOptions& o) { return o.plan == PlanMode::packed; },
-          [](SessionOptions& o, bool packed) { o.plan = packed ? PlanMode::packed : PlanMode::off; })
+          "plan", [](const SessionOptions& o) { return std::string(name(o.plan)); },
+          [](SessionOptions& o, const std::string& mode) {
+            const auto known = plan_mode_from(mode);
+            if (!known) throw nb::value_error(("there is no plan mode '" + mode + "'").c_str());
+            o.plan = *known;
+          })
       .def("add_provider",
            [](SessionOptions& o, std::string name, std::map<std::string, std::string> options) {
              o.providers.push_back({name, options});
@@ -307,7 +321,13 @@ void bind_session(nb::module_& m) {
       .def("providers", [](const PythonSession& s) { return s.session->providers(); })
       .def("metadata", &metadata)
       .def("summary", &summary)
-      .def("memory_stats", [](const PythonSession& s) { return dict_of(s.session->memory_statistics()); })
+      .def("memory_stats",
+           [](const PythonSession& s) {
+             nb::dict out = dict_of(s.session->memory_statistics());
+             for (const MemoryCap& c : s.session->memory_caps())
+               if (c.unit == "bytes") out[nb::str(c.name.c_str())] = c.most;
+             return out;
+           })
       .def("memory_report", &memory_report)
       .def("trim", &trim)
       .def("set_memory_limit",

@@ -10,6 +10,7 @@ from small_models import model
 import forethought as ft
 
 ROLES = ("planned", "unplanned", "leased", "weights", "packed")
+CAPS = ("execution_cap", "io_cap", "side_cap", "instance_cache")
 NET = model([helper.make_node("Softmax", ["x"], ["a"]), helper.make_node("Concat", ["a", "x", "a"], ["b"], axis=1),
              helper.make_node("Softmax", ["b"], ["c"]), helper.make_node("Add", ["x", "w"], ["d"]),
              helper.make_node("Concat", ["c", "d"], ["y"], axis=1)],
@@ -21,8 +22,8 @@ def rows(n: int) -> dict:
     return {"x": np.ones((n, 64), np.float32)}
 
 
-def check(stats) -> None:
-    assert list(stats) == ["live", "retained", "padding", "mapped", "peak", "limit", *ROLES]
+def check(stats, caps=CAPS) -> None:
+    assert list(stats) == ["live", "retained", "padding", "mapped", "peak", "limit", *ROLES, *caps]
     assert stats["live"] + stats["retained"] + stats["padding"] == stats["mapped"] <= stats["peak"]
     assert sum(stats[r] for r in ROLES) == stats["live"]
 
@@ -42,6 +43,21 @@ def test_statistics_add_up_and_follow_what_is_held():
     check(none)
     assert none["leased"] == 0 and none["retained"] > one["retained"]
     assert "<table>" in none._repr_html_() and "retained" in none._repr_html_()
+
+
+def test_a65_caps_are_numbers_with_what_they_follow_from():
+    session = ft.InferenceSession(NET)
+    session.run(None, rows(100))
+    stats, caps = session.memory_stats(), session.memory_report()["caps"]
+    assert list(caps) == ["execution_cap", "io_cap", "side_cap", "plan_cache", "instance_cache"]
+    assert {name: caps[name]["most"] for name in CAPS} == {name: stats[name] for name in CAPS}
+    assert stats["execution_cap"] >= caps["execution_cap"]["kept"] > 0
+    assert "of plans in a run" in caps["execution_cap"]["follows"]
+    assert caps["plan_cache"] == {"unit": "plans", "most": 32, "kept": 1, "follows": caps["plan_cache"]["follows"]}
+    session.set_retention(execution=1000)
+    assert session.memory_stats()["execution_cap"] == 1000
+    assert session.memory_report()["caps"]["execution_cap"]["follows"] == "set by the caller"
+    assert "execution_cap" in session.memory_report()["text"] and "execution_cap" not in ft.memory_stats()
 
 
 def test_what_caches_counted():
@@ -170,7 +186,7 @@ def test_the_process_has_an_account_and_a_limit():
     session = ft.InferenceSession(NET)
     held = session.run(None, rows(1000))
     whole = ft.memory_stats()
-    check(whole)
+    check(whole, caps=())
     assert whole["leased"] >= session.memory_stats()["leased"] == held[0].nbytes
     ft.set_memory_limit(whole["mapped"] + (1 << 20))
     try:

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from small_models import ADD, X, model
 
 import forethought as ft
@@ -198,6 +198,8 @@ def test_options_are_checked_and_kept():
     options.enable_mem_pattern = False
     options.add_session_config_entry("k", "v")
     with pytest.raises(TypeError):
+        options.plan_mode = 3
+    with pytest.raises(TypeError):
         options.graph_optimization_level = 3
     with pytest.raises(TypeError):
         options.intra_op_num_threads = True
@@ -208,6 +210,28 @@ def test_options_are_checked_and_kept():
     assert session.get_session_options().intra_op_num_threads == 1
     assert session.get_session_options().get_session_config_entry("k") == "v"
     np.testing.assert_array_equal(session.run(None, {"x": X, "y": X})[0], X + X)
+
+
+def test_a66_every_mode_of_planning_gives_the_same():
+    rng = np.random.default_rng(3)
+    widths = (64, 40, 8, 64, 24, 56, 16)
+    weights = [numpy_helper.from_array(rng.standard_normal((m, n), dtype=np.float32), f"w{k}")
+               for k, (m, n) in enumerate(zip(widths, widths[1:]))]
+    chain = model([helper.make_node("MatMul", [f"t{k}", f"w{k}"], [f"t{k + 1}"]) for k in range(6)],
+                  [("t0", TensorProto.FLOAT, [32, 64])], [("t6", TensorProto.FLOAT, [32, 16])], weights)
+    x, made = rng.standard_normal((32, 64), dtype=np.float32), {}
+    for mode in ("packed", "exact", "slots", "off"):
+        options = ft.SessionOptions()
+        options.plan_mode = mode
+        session = ft.InferenceSession(chain, options)
+        made[mode] = session.run(None, {"t0": x})[0], session.memory_plan()
+    assert all(np.array_equal(made["packed"][0], y) for y, _ in made.values())
+    peaks = {mode: plan["peak"] for mode, (_, plan) in made.items()}
+    assert peaks["packed"] <= peaks["slots"] < peaks["off"]
+    assert made["slots"][1]["slots"] == 2 and made["packed"][1]["slots"] == 0
+    options.plan_mode = "half"
+    with pytest.raises(ft.InvalidArgument, match="packed, exact, slots, off"):
+        ft.InferenceSession(ADD, options)
 
 
 def test_free_dimensions_are_bound():

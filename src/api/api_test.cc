@@ -83,10 +83,10 @@ TEST(Api, FiguresTellWhatCachesCounted) {
 TEST(Api, EveryLevelAndPlanGivesTheSame) {
   for (const auto level : {ft::OptimizationLevel::disabled, ft::OptimizationLevel::basic,
                            ft::OptimizationLevel::extended, ft::OptimizationLevel::all})
-    for (const bool pack : {true, false}) {
+    for (const auto plan : {ft::PlanMode::packed, ft::PlanMode::exact, ft::PlanMode::slots, ft::PlanMode::off}) {
       ft::SessionOptions o;
       o.level = level;
-      o.pack_memory = pack;
+      o.plan = plan;
       o.threads = 1;
       const auto r = load(affine_model(), o).run({{"x", floats({1, 2, 3}, {1, 3})}});
       ASSERT_TRUE(r.ok()) << r.status().message();

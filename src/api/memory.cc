@@ -29,6 +29,13 @@ MemoryStats public_stats(const ::forethought::MemoryStatistics& s) {
   return m;
 }
 
+std::vector<MemoryCap> public_caps(std::vector<::forethought::MemoryCap> caps) {
+  std::vector<MemoryCap> all;
+  for (::forethought::MemoryCap& c : caps)
+    all.push_back({std::move(c.name), std::move(c.unit), c.most, c.kept, std::move(c.follows)});
+  return all;
+}
+
 class AllocatorSource final : public MemorySource {
  public:
   explicit AllocatorSource(std::shared_ptr<Allocator> allocator) : allocator_(std::move(allocator)) {}
@@ -47,7 +54,11 @@ std::shared_ptr<MemorySource> inner_source(std::shared_ptr<Allocator> allocator)
   return allocator ? std::make_shared<AllocatorSource>(std::move(allocator)) : nullptr;
 }
 
-MemoryStats Session::memory_stats() const { return public_stats(rep_->session->memory_statistics()); }
+MemoryStats Session::memory_stats() const {
+  MemoryStats stats = public_stats(rep_->session->memory_statistics());
+  stats.caps = public_caps(rep_->session->memory_caps());
+  return stats;
+}
 
 MemoryReport Session::memory_report() const {
   const ::forethought::MemoryReport r = rep_->session->memory_report();
@@ -60,6 +71,7 @@ MemoryReport Session::memory_report() const {
   out.unbounded = r.unbounded;
   for (const ::forethought::MemoryHolder& h : r.holders)
     out.holders.push_back({h.value, h.node, ::forethought::name(h.role), h.bytes, h.buffers});
+  out.caps = public_caps(r.caps);
   out.outside = r.outside;
   out.text = to_string(r);
   return out;

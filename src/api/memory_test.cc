@@ -455,6 +455,16 @@ TEST(ApiMemory, TheReportNamesHoldersAndALimitThatWorks) {
   EXPECT_FALSE(report.outside.empty());
   EXPECT_THAT(report.text, HasSubstr("y"));
   ASSERT_GT(report.least_limit, 0);
+  std::vector<std::string> names;
+  for (const ft::MemoryCap& c : report.caps) {
+    names.push_back(c.name);
+    EXPECT_THAT(report.text, HasSubstr(c.name + " "));
+    EXPECT_FALSE(c.follows.empty());
+    EXPECT_EQ(c.unit, c.name == "plan_cache" ? "plans" : "bytes");
+  }
+  EXPECT_THAT(names, ElementsAre("execution_cap", "io_cap", "side_cap", "plan_cache", "instance_cache"));
+  EXPECT_EQ(s.memory_stats().caps.size(), names.size());
+  EXPECT_TRUE(ft::memory_stats().caps.empty());
   ASSERT_TRUE(s.set_memory_limit(report.least_limit).ok());
   EXPECT_TRUE(s.run({{"x", x}}).ok());
 }
@@ -480,7 +490,7 @@ TEST(ApiMemory, AllocatorsOfACallerServeBothArenas) {
     o.execution_allocator = execution;
     o.io_allocator = io;
     o.level = ft::OptimizationLevel::disabled;
-    o.pack_memory = false;  // the product has a buffer of its own then, instead of y's
+    o.plan = ft::PlanMode::off;  // the product has a buffer of its own then, instead of y's
     const ft::Session s = load(affine_model(), o);
     held = s.run({{"x", floats({1, 2, 3}, {1, 3})}}).value();
     EXPECT_EQ(io->given, 2);

@@ -63,7 +63,7 @@ Metadata public_metadata(const ModelInfo& info) {
   ::forethought::SessionOptions in;
   in.optimization_level = static_cast<::forethought::OptimizationLevel>(o.level);
   in.intra_op_threads = o.threads;
-  in.plan = o.pack_memory ? PlanMode::packed : PlanMode::off;
+  in.plan = static_cast<::forethought::PlanMode>(o.plan);
   for (const std::string& p : o.providers) in.providers.push_back({p, {}});
   in.allow_fallback = o.allow_fallback;
   in.memory_limit = o.memory_limit;

@@ -87,11 +87,26 @@ void Executor::release(const std::shared_ptr<const Program>& program, Resources 
   if (r.slab) slabs_.give_back(std::move(r.slab));
 }
 
+Executor::Caps Executor::caps_for(int64_t slabs, int64_t outputs) const {
+  Caps c{.slabs = std::max(most_slabs_, slabs),
+         .outputs = std::max({most_io_, turns_.bytes(), outputs}),
+         .runs = most_runs_,
+         .execution_is_set = execution_cap_ >= 0,
+         .io_is_set = io_cap_ >= 0};
+  c.execution = c.execution_is_set ? execution_cap_ : and_a_quarter(c.slabs * c.runs);
+  c.io = c.io_is_set ? io_cap_ : std::max(kRetainAlways, and_a_quarter(c.outputs * c.runs));
+  return c;
+}
+
+Executor::Caps Executor::caps(int64_t slabs, int64_t outputs) const {
+  const std::lock_guard lock(mutex_);
+  return caps_for(slabs, outputs);
+}
+
 void Executor::set_caps() {
-  slabs_.set_cap(execution_cap_ >= 0 ? execution_cap_ : and_a_quarter(most_slabs_ * most_runs_));
-  if (!environment_.io) return;
-  const int64_t of_runs = std::max(most_io_, turns_.bytes()) * most_runs_;
-  environment_.io->set_retained_cap(io_cap_ >= 0 ? io_cap_ : std::max(kRetainAlways, and_a_quarter(of_runs)));
+  const Caps caps = caps_for(0, 0);
+  slabs_.set_cap(caps.execution);
+  if (environment_.io) environment_.io->set_retained_cap(caps.io);
 }
 
 Status Executor::run(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,

@@ -81,6 +81,17 @@ class Executor {
   // over. kRetainPlanned: see RetentionCaps.
   void set_retention(int64_t execution, int64_t io);
 
+  // How much is kept at most, and what that follows from unless it was set. With `slabs` and `outputs`: once a run that
+  // takes so many bytes of them was over.
+  struct Caps {
+    int64_t execution = 0, io = 0;
+    int64_t slabs = 0;    // bytes that one run takes
+    int64_t outputs = 0;  // bytes that one run hands out, or those whose shapes come by turns
+    int runs = 1;         // at once
+    bool execution_is_set = false, io_is_set = false;
+  };
+  Caps caps(int64_t slabs = 0, int64_t outputs = 0) const;
+
   // Of all runs so far.
   const CopyCounter& copies() const { return copies_; }
 
@@ -91,7 +102,8 @@ class Executor {
   };
   StatusOr<Resources> acquire(const std::shared_ptr<const Program>& program);
   void release(const std::shared_ptr<const Program>& program, Resources resources, int64_t io);
-  void set_caps();  // by what was seen so far; needs the lock
+  Caps caps_for(int64_t slabs, int64_t outputs) const;  // needs the lock
+  void set_caps();                                      // by what was seen so far; needs the lock
 
   CopyCounter copies_;
   SlabPool slabs_;

@@ -72,6 +72,10 @@ class BlockPool::Core {
     return {live_bytes_, live_blocks_, retained_bytes_};
   }
   std::vector<LiveBlocks> live() const;
+  Cap cap_and_cause() const {
+    const std::lock_guard lock(mutex_);
+    return {cap(), most_live_, cap_ >= 0};
+  }
   void set_cap(int64_t cap) {
     Block* evicted = nullptr;
     {
@@ -392,6 +396,7 @@ StatusOr<Lease> BlockPool::take(int64_t bytes, std::string_view who) {
 }
 int64_t BlockPool::trim(int64_t keep) { return core_->trim(std::max<int64_t>(keep, 0)); }
 void BlockPool::set_retained_cap(int64_t bytes) { core_->set_cap(std::max(bytes, kRetainPlanned)); }
+BlockPool::Cap BlockPool::cap() const { return core_->cap_and_cause(); }
 bool BlockPool::gave(const BufferRef& owner) const { return core_->gave(owner.header()); }
 int64_t BlockPool::live_bytes() const { return core_->counts().live_bytes; }
 int64_t BlockPool::retained_bytes() const { return core_->counts().retained_bytes; }

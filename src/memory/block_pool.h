@@ -76,6 +76,13 @@ class BlockPool {
   // no help for several smaller ones, and no less than kRetainAlways.
   void set_retained_cap(int64_t bytes);
 
+  // How much is kept at most, and what that follows from unless it was set.
+  struct Cap {
+    int64_t bytes = 0, most_live = 0;
+    bool is_set = false;
+  };
+  Cap cap() const;
+
   int64_t live_bytes() const;      // of blocks that are out
   int64_t retained_bytes() const;  // of blocks that are kept, and what is over of those that are out
   int64_t live_blocks() const;

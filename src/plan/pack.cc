@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "plan/exact.h"
 #include "plan/placer.h"
 #include "plan/search.h"
+#include "plan/slots.h"
 
 namespace forethought::planning {
 namespace {
@@ -36,56 +36,6 @@ std::vector<int32_t> order_by(size_t n, Key key) {
   std::vector<int32_t> order(n);
   for (size_t i = 0; i < n; ++i) order[i] = keyed[i].second;
   return order;
-}
-
-// A dead slot that is large enough, the smallest such, takes the whole item; else a new slot of its size. Gives up when
-// the slots are as high as `limit`.
-Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth, int64_t limit) {
-  struct Slot {
-    int64_t offset, size;
-    int32_t tenant;
-  };
-  std::vector<Slot> slots;
-  std::vector<int32_t> slot_of(p.items.size());
-  Packing packing{std::vector<int64_t>(p.items.size()), 0};
-  std::set<std::pair<int64_t, int32_t>> dead;      // by size; one lane only
-  std::vector<std::pair<int32_t, int32_t>> dying;  // a heap of (last step, slot)
-  const auto later = std::greater<std::pair<int32_t, int32_t>>();
-  for (const int32_t i : by_birth) {
-    const PackItem& item = p.items[i];
-    int32_t found = kNoId;
-    if (p.lanes == 1) {
-      while (!dying.empty() && dying.front().first < item.first) {
-        std::pop_heap(dying.begin(), dying.end(), later);
-        dead.emplace(slots[dying.back().second].size, dying.back().second);
-        dying.pop_back();
-      }
-      auto it = dead.lower_bound({item.size, 0});
-      while (it != dead.end() && slots[it->second].offset % item.alignment != 0) ++it;
-      if (it != dead.end()) found = it->second, dead.erase(it);
-    } else {
-      for (size_t s = 0; s < slots.size(); ++s) {
-        const bool fits = slots[s].size >= item.size && slots[s].offset % item.alignment == 0;
-        if (fits && (found == kNoId || slots[s].size < slots[found].size) && p.over_before(slots[s].tenant, i)) {
-          found = static_cast<int32_t>(s);
-        }
-      }
-    }
-    if (found == kNoId) {
-      found = static_cast<int32_t>(slots.size());
-      const int64_t a = item.alignment, offset = (packing.height + a - 1) / a * a;
-      slots.push_back({offset, item.size, i});
-      packing.height = offset + item.size;
-      if (packing.height >= limit) return packing;
-    }
-    slots[found].tenant = i;
-    packing.offsets[i] = slots[found].offset;
-    if (p.lanes == 1) {
-      dying.emplace_back(item.last, found);
-      std::push_heap(dying.begin(), dying.end(), later);
-    }
-  }
-  return packing;
 }
 
 class Packer {
@@ -140,8 +90,11 @@ class Packer {
     attempt(order_by(n_, [&](int32_t i) { return -p_.items[i].size; }), Fit::lowest);
     if (at_bound()) return;
     if (keep_if_lower(placer_.place_born(best_.height, offsets_)); at_bound()) return;
-    if (Packing slots = share_slots(p_, placer_.by_birth(), best_.height); slots.height < best_.height)
-      best_ = std::move(slots);
+    for (const SlotSize size : {SlotSize::fixed, SlotSize::grows}) {
+      if (at_bound()) return;
+      Packing slots = share_slots(p_, placer_.by_birth(), size, best_.height);
+      if (slots.height < best_.height) best_ = {std::move(slots.offsets), slots.height};
+    }
   }
 
   void more_orders() {
@@ -203,8 +156,14 @@ class Packer {
 
 }  // namespace
 
+std::vector<int32_t> in_order_of_birth(const PackProblem& problem) {
+  return order_by(problem.items.size(), [&](int32_t i) { return problem.items[i].first; });
+}
+
 Packing pack(const PackProblem& problem, Effort effort) {
   if (problem.items.empty()) return {};
+  if (effort == Effort::slots) return share_slots(problem, in_order_of_birth(problem), SlotSize::grows, INT64_MAX);
+  if (effort == Effort::off) return stack(problem);
   return Packer(problem, effort).run();
 }
 

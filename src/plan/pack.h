@@ -37,9 +37,14 @@ struct PackProblem {
 struct Packing {
   std::vector<int64_t> offsets;
   int64_t height = 0;
+  int32_t slots = 0;  // that share it all, with Effort::slots
 };
 
-// Any effort but off. Never higher than largest-first, best-fit in order of birth, or slot sharing.
+// All items by their births, then by their numbers.
+std::vector<int32_t> in_order_of_birth(const PackProblem& problem);
+
+// With Effort::slots what share_slots() makes with slots that grow, with Effort::off all on top of each other; else
+// never higher than largest-first, best-fit in order of birth, or slot sharing.
 Packing pack(const PackProblem& problem, Effort effort);
 
 }  // namespace forethought::planning

@@ -32,11 +32,33 @@ TEST(Pack, NeverWorseThanAnyPlainRule) {
     const std::vector<int> by_birth = order_of(all, false);
     EXPECT_LE(packing.height, offsets_in_order(all, order_of(all, true), false)) << "largest first, seed " << seed;
     EXPECT_LE(packing.height, offsets_in_order(all, by_birth, true)) << "best fit, seed " << seed;
-    EXPECT_LE(packing.height, slots_in_order(all, by_birth)) << "slots, seed " << seed;
+    for (const bool grow : {false, true})
+      EXPECT_LE(packing.height, sum_of(slots_in_order(all, by_birth, grow))) << "slots, seed " << seed;
     EXPECT_GE(packing.height, p.lower_bound);
     at_bound += packing.height == p.lower_bound;
   }
   EXPECT_GT(at_bound, 500);
+}
+
+// Each dead slot is a whole place for the next tenant, the best fit, and grows where none has room.
+TEST(Pack, A66_SlotsAreSharedWhole) {
+  int64_t grown = 0, above_packed = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    const Intervals all = random_intervals(seed);
+    const PackProblem p = problem_of(all);
+    const Packing packing = pack(p, Effort::slots);
+    expect_sound(all, packing);
+    const std::vector<int64_t> slots = slots_in_order(all, order_of(all, false), true);
+    EXPECT_EQ(packing.height, sum_of(slots)) << seed;
+    EXPECT_EQ(packing.slots, static_cast<int32_t>(slots.size())) << seed;
+    std::vector<int64_t> begins(packing.offsets);
+    std::ranges::sort(begins);
+    EXPECT_EQ(std::ranges::unique(begins).begin() - begins.begin(), packing.slots) << seed;
+    grown += slots.size() < slots_in_order(all, order_of(all, false), false).size();
+    above_packed += packing.height > pack(p, Effort::replan).height;
+  }
+  EXPECT_GT(grown, 500);
+  EXPECT_GT(above_packed, 500);
 }
 
 TEST(Pack, SearchClosesGapsThatOrdersLeave) {
@@ -74,7 +96,7 @@ TEST(Pack, HonoursAlignmentBeyondTheGranule) {
   PackProblem p;
   p.items = {{64, 0, 3, 64}, {128, 1, 2, 4096}, {64, 1, 5, 256}, {64, 4, 5, 4096}};
   p.lower_bound = 256;
-  for (const Effort effort : {Effort::replan, Effort::load}) {
+  for (const Effort effort : {Effort::replan, Effort::load, Effort::slots, Effort::off}) {
     const Packing packing = pack(p, effort);
     for (size_t i = 0; i < p.items.size(); ++i) EXPECT_EQ(packing.offsets[i] % p.items[i].alignment, 0);
   }

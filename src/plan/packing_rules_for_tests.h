@@ -58,21 +58,30 @@ inline std::vector<int> order_of(const Intervals& all, bool by_size) {
   return order;
 }
 
-inline int64_t slots_in_order(const Intervals& all, const std::vector<int>& order) {
+// Sizes of the slots that items share. Where no dead one has room, the largest grows, if it may.
+inline std::vector<int64_t> slots_in_order(const Intervals& all, const std::vector<int>& order, bool grow) {
   std::vector<std::pair<int64_t, int>> slots;  // size, when its tenant dies
   for (const int i : order) {
-    std::pair<int64_t, int>* best = nullptr;
+    std::pair<int64_t, int>*best = nullptr, *largest = nullptr;
     for (auto& slot : slots) {
-      if (slot.second < all[i].first && slot.first >= all[i].size && (!best || slot.first < best->first)) best = &slot;
+      if (slot.second >= all[i].first) continue;
+      if (slot.first >= all[i].size && (!best || slot.first < best->first)) best = &slot;
+      if (!largest || slot.first > largest->first) largest = &slot;
     }
+    if (!best && grow) best = largest;
     if (best) {
-      best->second = all[i].last;
+      *best = {std::max(best->first, all[i].size), all[i].last};
     } else {
       slots.emplace_back(all[i].size, all[i].last);
     }
   }
-  return std::accumulate(slots.begin(), slots.end(), int64_t{0},
-                         [](int64_t s, const auto& slot) { return s + slot.first; });
+  std::vector<int64_t> sizes;
+  for (const auto& slot : slots) sizes.push_back(slot.first);
+  return sizes;
+}
+
+inline int64_t sum_of(const std::vector<int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
 }
 
 inline Intervals random_intervals(uint64_t seed) {

@@ -108,23 +108,14 @@ class Gaps {
 
 }  // namespace
 
-Placer::Placer(const PackProblem& problem, int64_t most_conflicts) : problem_(problem), rank_(problem.items.size()) {
-  sort_births();
+Placer::Placer(const PackProblem& problem, int64_t most_conflicts)
+    : problem_(problem), by_birth_(in_order_of_birth(problem)), rank_(problem.items.size()) {
   find_earliest();
   if (problem.lanes == 1) {
     list_serial(most_conflicts);
   } else {
     list_lanes(most_conflicts);
   }
-}
-
-void Placer::sort_births() {
-  const auto& items = problem_.items;
-  by_birth_.resize(items.size());
-  std::iota(by_birth_.begin(), by_birth_.end(), 0);
-  std::sort(by_birth_.begin(), by_birth_.end(), [&](int32_t a, int32_t b) {
-    return items[a].first != items[b].first ? items[a].first < items[b].first : a < b;
-  });
 }
 
 void Placer::find_earliest() {

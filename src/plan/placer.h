@@ -78,7 +78,6 @@ class Placer {
     int64_t cursor = 0;
   };
 
-  void sort_births();
   void find_earliest();
   int64_t count_serial() const;
   void list_serial(int64_t most);

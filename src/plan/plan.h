@@ -39,6 +39,7 @@ struct SlabFigures {
   int64_t lower_bound = 0;  // the most bytes live at one step, with views, overwrites and windows as decided
   int64_t peak = 0;         // bytes of the slab
   int64_t padding = 0;      // bytes of the lower bound that are rounding
+  int32_t slots = 0;        // that values share whole; only with Effort::slots
   bool operator==(const SlabFigures&) const = default;
 };
 

@@ -69,17 +69,6 @@ PackProblem to_pack(const PlanProblem& p, const Storages& st, const std::vector<
   return pack;
 }
 
-// One after the other, for Effort::off.
-Packing stack(const PackProblem& pack) {
-  Packing packing;
-  for (const PackItem& item : pack.items) {
-    packing.height = static_cast<int64_t>(round_up(static_cast<size_t>(packing.height), item.alignment));
-    packing.offsets.push_back(packing.height);
-    packing.height += item.size;
-  }
-  return packing;
-}
-
 void fill_in(const PlanProblem& p, const Analysis& a, Storages& st, const std::vector<int64_t>& root_offset,
              Plan& plan) {
   for (ValueNo v = 0; static_cast<size_t>(v) < p.values.size(); ++v) {
@@ -233,8 +222,9 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
     const std::vector<ValueNo>& roots = folded.roots[slab];
     figures.naive = naive_bytes(problem, static_cast<int32_t>(slab) - 1, touched);
     const PackProblem to_be_packed = to_pack(problem, folded.storages, roots, figures.lower_bound);
-    const Packing packing = effort == Effort::off ? stack(to_be_packed) : pack(to_be_packed, effort);
+    const Packing packing = pack(to_be_packed, effort);
     figures.peak = packing.height;
+    figures.slots = packing.slots;
     for (size_t i = 0; i < roots.size(); ++i) root_offset[roots[i]] = packing.offsets[i];
   }
   fill_in(problem, analysis, folded.storages, root_offset, plan);
@@ -265,6 +255,7 @@ StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan
   Plan plan = std::move(folded->plan);
   plan.naive = naive_bytes(problem, kNoId, [&](size_t v) { return analysis.first[v] != kNoId; });
   plan.peak = model.peak;
+  plan.slots = model.slots;
   plan.weighed = model.weighed;
   fill_in(problem, analysis, folded->storages, root_offset, plan);
   return std::optional<Plan>(std::move(plan));

@@ -11,8 +11,9 @@ namespace forethought {
 
 // replan: a few packing orders, well under a millisecond for 1,000 values. load: the orders, then searches of bounded
 // work (about 200 ms at most) that stop at the lower bound. exact: as load, but with a complete search that may take
-// some seconds (one lane, 1,000 buffers at most). off: a buffer for each value and nothing shared.
-enum class Effort { replan, load, exact, off };
+// some seconds (one lane, 1,000 buffers at most). slots: what shares bytes as with the others, but each buffer takes a
+// whole slot, as plan/slots.h says. off: a buffer for each value and nothing shared.
+enum class Effort { replan, load, exact, slots, off };
 
 // Pure and deterministic: the same problem gives the same plan on every machine. Fails if the problem is malformed
 // (unknown ids, a value written twice or read before it is written, cyclic views, an unordered read across lanes).

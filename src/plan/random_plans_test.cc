@@ -9,7 +9,7 @@
 namespace forethought {
 namespace {
 
-constexpr Effort kEfforts[] = {Effort::replan, Effort::load, Effort::off};
+constexpr Effort kEfforts[] = {Effort::replan, Effort::load, Effort::slots, Effort::off};
 
 RandomProblemOptions options(uint64_t seed, int steps) {
   RandomProblemOptions o;
@@ -56,7 +56,7 @@ TEST(RandomPlans, SlabsOfSeveralDevicesAreSafe) {
     RandomProblemOptions o = options(seed, 5 + static_cast<int>(seed % 40));
     o.devices = 1 + static_cast<int>(seed % 2);
     const PlanProblem problem = random_problem(o);
-    for (const Effort effort : {Effort::replan, Effort::off}) {
+    for (const Effort effort : {Effort::replan, Effort::slots, Effort::off}) {
       const auto made = plan(problem, effort);
       ASSERT_TRUE(made.ok()) << seed << ": " << made.status();
       const Status verdict = validate(problem, *made);

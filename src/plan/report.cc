@@ -28,6 +28,10 @@ std::string bytes_text(int64_t bytes, int64_t most) {
 
 Json bytes_json(int64_t bytes) { return bytes == kUnknownSize ? Json() : Json(bytes); }
 
+std::string slots_text(const SlabFigures& f) {
+  return f.slots == 0 ? "" : fmt::format(" in {} slot{}", f.slots, f.slots == 1 ? "" : "s");
+}
+
 // Why the value is where it is.
 std::string reason(const PlanProblem& p, const Plan& plan, ValueNo v) {
   const ValuePlace& pl = plan.values[v];
@@ -178,16 +182,16 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
   fmt::format_to(to, "plan: {} steps in {} lane{}, {} values\n", p.steps.size(), p.lanes, p.lanes == 1 ? "" : "s",
                  p.values.size());
   fmt::format_to(
-      to, "  naive {} B, lower bound {} B, peak {} B (peak / lower bound {:.3f}), padding {} B, {} side buffers\n",
-      plan.naive, plan.lower_bound, plan.peak,
+      to, "  naive {} B, lower bound {} B, peak {} B{} (peak / lower bound {:.3f}), padding {} B, {} side buffers\n",
+      plan.naive, plan.lower_bound, plan.peak, slots_text(plan),
       plan.lower_bound ? static_cast<double>(plan.peak) / static_cast<double>(plan.lower_bound) : 1.0, plan.padding,
       plan.side_values);
   if (const Unplanned late = unplanned(p, plan); !late.values.empty())
     fmt::format_to(to, "  {}\n", unplanned_text(p, late));
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     const SlabFigures& f = plan.devices[d];
-    fmt::format_to(to, "  device {}: naive {} B, lower bound {} B, peak {} B, padding {} B\n", d, f.naive,
-                   f.lower_bound, f.peak, f.padding);
+    fmt::format_to(to, "  device {}: naive {} B, lower bound {} B, peak {} B{}, padding {} B\n", d, f.naive,
+                   f.lower_bound, f.peak, slots_text(f), f.padding);
   }
   for (size_t i = 0; i < p.steps.size(); ++i) {
     const StepNo s = static_cast<StepNo>(i);
@@ -229,6 +233,7 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
       {"naive", plan.naive},
       {"lower_bound", plan.lower_bound},
       {"peak", plan.peak},
+      {"slots", plan.slots},
       {"padding", plan.padding},
       {"side_values", plan.side_values},
       {"unplanned", {{"values", late.values.size()}, {"most_bytes", late.most_bytes}, {"unbounded", late.unbounded}}},
@@ -282,6 +287,7 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
     root["devices"].push_back({{"naive", f.naive},
                                {"lower_bound", f.lower_bound},
                                {"peak", f.peak},
+                               {"slots", f.slots},
                                {"padding", f.padding},
                                {"live", live_bytes(p, plan, static_cast<int32_t>(d))}});
   }

@@ -228,6 +228,7 @@ MemoryReport Session::report_for(const CompiledProgram* program, std::span<const
   add(*io_, MemoryRole::leased);
   add(*side_, MemoryRole::unplanned);
   sort_holders(&r.holders);
+  r.caps = caps_after(program);
   for (size_t d = 0; d < devices_.drivers().size(); ++d) {
     DeviceReport& there = r.devices.emplace_back();
     there.memory = device_memory(devices_.account(d));
@@ -302,6 +303,23 @@ Status Session::make_arenas() {
   }
   return absl::OkStatus();
 }
+
+std::vector<MemoryCap> Session::caps_after(const CompiledProgram* program) const {
+  CapsOf of{*executor_, *io_, *side_};
+  of.plan_cache = options_.plan_cache_capacity;
+  of.plans = source_->counts().size;
+  of.instance_cache = InstanceCache::kDefaultBytes;
+  of.instance_bytes = instances_->counts().bytes;
+  for (const MemoryBudget* account : {budget_.get(), MemoryBudget::process().get()}) {
+    if (account->limit() <= 0) continue;
+    const MemoryStatistics s = account->statistics();
+    const int64_t leaves = std::max<int64_t>(account->limit() - (s.mapped - s.retained), 0);
+    of.limit_leaves = of.limit_leaves < 0 ? leaves : std::min(of.limit_leaves, leaves);
+  }
+  return forethought::memory_caps(of, program);
+}
+
+std::vector<MemoryCap> Session::memory_caps() const { return caps_after(nullptr); }
 
 MemoryStatistics Session::memory_statistics() const {
   MemoryStatistics s = budget_->statistics();

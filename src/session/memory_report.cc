@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,8 @@
 
 namespace forethought {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 void append_holders(const std::vector<MemoryHolder>& holders, size_t most, std::string* text) {
   for (size_t i = 0; i < std::min(most, holders.size()); ++i) {
@@ -222,6 +225,7 @@ std::string to_string(const MemoryReport& report, size_t most) {
       text += "\n";
     }
   }
+  if (!report.caps.empty()) absl::StrAppend(&text, "kept between runs at most\n", to_string(report.caps));
   absl::StrAppend(&text, "process, outside the limit\n");
   for (const auto& [what, bytes] : report.outside) line(what, bytes);
   if (!report.outside.empty())
@@ -238,6 +242,36 @@ std::string to_string(const MemoryReport& report, size_t most) {
     text += "\n";
   }
   return text;
+}
+
+std::string memory_json(const MemoryReport& r, int indent) {
+  const auto counts = [](const std::vector<std::pair<std::string, int64_t>>& named) {
+    Json object = Json::object();
+    for (const auto& [name, bytes] : named) object[name] = bytes;
+    return object;
+  };
+  const auto holders = [](const std::vector<MemoryHolder>& all) {
+    Json list = Json::array();
+    for (const MemoryHolder& h : all)
+      list.push_back(
+          {{"value", h.value}, {"node", h.node}, {"role", name(h.role)}, {"bytes", h.bytes}, {"buffers", h.buffers}});
+    return list;
+  };
+  Json j{{"session", counts(named(r.session))},
+         {"process", counts(named(r.process))},
+         {"least_limit", r.least},
+         {"unplanned_values", r.unplanned_values},
+         {"unplanned_most", r.unplanned_most},
+         {"unbounded", r.unbounded},
+         {"caps", Json::object()},
+         {"holders", holders(r.holders)},
+         {"outside", counts(r.outside)},
+         {"devices", Json::object()}};
+  for (const MemoryCap& c : r.caps)
+    j["caps"][c.name] = {{"unit", c.unit}, {"most", c.most}, {"kept", c.kept}, {"follows", c.follows}};
+  for (const DeviceReport& d : r.devices)
+    j["devices"][d.memory.device] = {{"least_limit", d.least}, {"holders", holders(d.holders)}};
+  return j.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 std::vector<std::pair<std::string, int64_t>> outside_memory() {

@@ -8,6 +8,7 @@
 
 #include "memory/budget.h"
 #include "session/compile.h"
+#include "session/memory_caps.h"
 
 namespace forethought {
 
@@ -41,10 +42,13 @@ struct MemoryReport {
   // account counts: objects of libraries, of ours and of the program; the heap does not tell them apart).
   std::vector<std::pair<std::string, int64_t>> outside;
   std::vector<DeviceReport> devices;
+  std::vector<MemoryCap> caps;  // of what the session keeps
 };
 
 // As text, with the `most` largest holders.
 std::string to_string(const MemoryReport& report, size_t most = 5);
+// The same as one JSON object, under the names that Python has for it (session.memory_report()).
+std::string memory_json(const MemoryReport& report, int indent = -1);
 // "allow at least 5.0 MiB (5242880 bytes), …; the process holds … beside this session; the largest holders: …": the end
 // of an error.
 std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least, int64_t elsewhere);

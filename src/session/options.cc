@@ -1,6 +1,7 @@
 #include "session/options.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
@@ -34,7 +35,19 @@ Status check_dimensions(const SessionOptions& o) {
   return absl::OkStatus();
 }
 
+constexpr std::pair<PlanMode, std::string_view> kPlanModes[] = {
+    {PlanMode::packed, "packed"}, {PlanMode::exact, "exact"}, {PlanMode::slots, "slots"}, {PlanMode::off, "off"}};
+
 }  // namespace
+
+std::string_view name(PlanMode mode) {
+  return std::ranges::find(kPlanModes, mode, [](const auto& m) { return m.first; })->second;
+}
+
+std::optional<PlanMode> plan_mode_from(std::string_view name) {
+  const auto* const found = std::ranges::find(kPlanModes, name, [](const auto& m) { return m.second; });
+  return found == std::end(kPlanModes) ? std::nullopt : std::optional(found->first);
+}
 
 Status wrong_option(std::string_view message) { return as_wrong_option(invalid(message)); }
 
@@ -63,6 +76,9 @@ Status check_options(const SessionOptions& o) {
   if (std::ranges::find(kLevels, o.optimization_level) == std::end(kLevels))
     return wrong_option(absl::StrCat("the optimisation level is ", static_cast<int>(o.optimization_level),
                                      "; it is to be 0 (disabled), 1 (basic), 2 (extended) or 99 (all)"));
+  if (std::ranges::none_of(kPlanModes, [&](const auto& m) { return m.first == o.plan; }))
+    return wrong_option(
+        absl::StrCat("the plan mode is ", static_cast<int>(o.plan), "; it is to be from 0 (packed) to 3"));
   RETURN_IF_ERROR(check_range("the number of threads of a run", o.intra_op_threads, 0, kMostThreads));
   RETURN_IF_ERROR(check_range("the number of lanes", o.lanes, 0, kMostLanes));
   RETURN_IF_ERROR(

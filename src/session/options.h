@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,11 @@ class MemorySource;
 
 enum class OptimizationLevel : int { disabled = 0, basic = 1, extended = 2, all = 99 };  // onnxruntime's numbers
 // packed: one slab at planned offsets. exact: the same, and where the quick orders leave a gap at load, a complete
-// search of a few seconds at most (Effort::exact). off: a buffer of its own for each value.
-enum class PlanMode { packed, exact, off };
+// search of a few seconds at most (Effort::exact). slots: buffers take whole slots, one after another, to compare with.
+// off: a buffer of its own for each value.
+enum class PlanMode { packed, exact, slots, off };
+std::string_view name(PlanMode mode);
+std::optional<PlanMode> plan_mode_from(std::string_view name);
 
 struct ProviderSpec {
   std::string name;
@@ -35,7 +39,7 @@ struct SessionOptions {
       0;          // 0: FORETHOUGHT_THREADS, else one for each core this process may use. At most kMostThreads
   int lanes = 0;  // for parallel branches; 0: where they are expected to be faster, see host_lanes.h;
                   // the knob FORETHOUGHT_LANES is the default. At most kMostLanes
-  PlanMode plan = PlanMode::packed;     // the knob FORETHOUGHT_PLAN is the default
+  PlanMode plan = PlanMode::packed;     // which leaves it to the knob FORETHOUGHT_PLAN
   bool share = true;                    // views, in-place and windows; off: for comparison
   std::vector<ProviderSpec> providers;  // in order of priority; empty: the CPU alone. The CPU always takes the rest
   bool allow_fallback = false;          // a requested provider that cannot load is a warning instead of an error

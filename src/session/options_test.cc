@@ -52,6 +52,7 @@ TEST(Options, WhatCannotBeIsToldAsAnErrorOfTheCaller) {
       {[](O& o) { o.plan_cache_capacity = -7; }, "shapes seen before is -7; it is to be from 1 to"},
       {[](O& o) { o.plan_cache_capacity = 0; }, "from 1 to"},
       {[](O& o) { o.optimization_level = static_cast<OptimizationLevel>(7); }, "level is 7; it is to be 0 (disabled)"},
+      {[](O& o) { o.plan = static_cast<PlanMode>(9); }, "the plan mode is 9"},
       {[](O& o) { o.memory_limit = -1; }, "the memory limit is -1 bytes; 0 stands for none"},
       {[](O& o) { o.retention.side = -2; }, "side arena cannot keep -2 bytes"},
       {[](O& o) { o.idle_trim_ms = -3; }, "-3 ms"},
@@ -88,7 +89,7 @@ TEST(Knobs, NonsenseIsAnErrorOfEverySessionAndNamesWhatThereIs) {
   } rows[] = {
       {"FORETHOUGHT_ISA", "sse9", "set it to one of scalar, avx2, avx512, or unset it for its default"},
       {"FORETHOUGHT_LOG", "loud", "set it to one of verbose, info, warning, error, fatal, or unset it for warning"},
-      {"FORETHOUGHT_PLAN", "Packed", "one of packed, exact, off"},
+      {"FORETHOUGHT_PLAN", "Packed", "one of packed, exact, slots, off"},
       {"FORETHOUGHT_VALIDATE", "2", "one of 1, on,"},
       {"FORETHOUGHT_THREADS", "many", "a whole number from 0 to 1024, or unset it for 0"},
       {"FORETHOUGHT_THREADS", "-1", "from 0 to 1024"},

@@ -46,7 +46,9 @@ void ProgramCache::keep(Key key, std::shared_ptr<const CompiledProgram> program)
 
 ProgramCache::Counts ProgramCache::counts() const {
   const std::lock_guard lock(mutex_);
-  return counts_;
+  Counts counts = counts_;
+  counts.size = static_cast<int64_t>(order_.size());
+  return counts;
 }
 
 }  // namespace forethought

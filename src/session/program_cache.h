@@ -19,6 +19,7 @@ class ProgramCache {
   using Key = std::vector<int64_t>;
   struct Counts {
     int64_t hits = 0, misses = 0, evicted = 0;
+    int64_t size = 0;  // kept now
   };
   explicit ProgramCache(size_t capacity) : capacity_(capacity) {}
 

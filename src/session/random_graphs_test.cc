@@ -44,7 +44,7 @@ struct Draw {
     constexpr OptimizationLevel kLevels[] = {OptimizationLevel::disabled, OptimizationLevel::basic,
                                              OptimizationLevel::extended, OptimizationLevel::all};
     level = kLevels[rng.below(4)];
-    plan = rng.one_in(8) ? PlanMode::off : PlanMode::packed;
+    plan = rng.one_in(8) ? PlanMode::off : rng.one_in(6) ? PlanMode::slots : PlanMode::packed;
     share = !rng.one_in(5);
     delays = rng.one_in(2);
     events = rng.one_in(2);

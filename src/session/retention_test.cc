@@ -8,6 +8,7 @@
 #include "memory/block_pool.h"
 #include "memory/memory_calls_testing.h"
 #include "memory/system.h"
+#include "session/memory_report.h"
 #include "session/session_testing.h"
 #include "session/small_net_testing.h"
 
@@ -231,6 +232,68 @@ TEST(Retention, InputsInBuffersOfTheArenaCountToo) {
   const int64_t calls = session->memory_statistics().system_calls;
   for (int r = 0; r < 5; ++r) run();
   EXPECT_EQ(session->memory_statistics().system_calls, calls);
+}
+
+const MemoryCap& cap_named(const std::vector<MemoryCap>& caps, std::string_view name) {
+  const auto found = std::ranges::find(caps, name, &MemoryCap::name);
+  EXPECT_NE(found, caps.end()) << name;
+  return *found;
+}
+
+// What a plan says of the caps before any run is what holds after it, and bounds what is kept.
+TEST(Retention, A65_CapsAreToldAsNumbersWithWhatTheyFollowFrom) {
+  const auto session = session_of(kRows, one_thread());
+  const Dims rows = {1000, 1024};
+  const auto program = session->plan_for(std::vector{rows});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const std::vector<MemoryCap> planned = session->memory_report(**program).caps;
+  const int64_t slabs = Pages::rounded((*program)->slab_bytes), outputs = output_of(1000);
+  EXPECT_EQ(cap_named(planned, "execution_cap").most, slabs + slabs / 4);
+  EXPECT_EQ(cap_named(planned, "io_cap").most, outputs + outputs / 4);
+  EXPECT_EQ(cap_named(planned, "side_cap").most, kRetainAlways);
+  EXPECT_EQ(cap_named(planned, "plan_cache").most, 32);
+  EXPECT_EQ(cap_named(planned, "instance_cache").most, InstanceCache::kDefaultBytes);
+  EXPECT_EQ(cap_named(session->memory_caps(), "execution_cap").most, 0);
+  for (int run = 0; run < 3; ++run) {
+    std::vector<Value> outputs(1);
+    ASSERT_TRUE(session->run_ordered(std::vector{random_floats(rows, 1)}, outputs).ok());
+  }
+  const std::vector<MemoryCap> now = session->memory_caps();
+  for (const char* name : {"execution_cap", "io_cap"}) {
+    EXPECT_EQ(cap_named(now, name).most, cap_named(planned, name).most) << name;
+    EXPECT_GT(cap_named(now, name).kept, 0) << name;
+    EXPECT_LE(cap_named(now, name).kept, cap_named(now, name).most) << name;
+  }
+  EXPECT_EQ(cap_named(now, "execution_cap").kept, session->memory_statistics().of(MemoryRole::planned).retained);
+  EXPECT_EQ(cap_named(now, "plan_cache").kept, 1);
+  EXPECT_NE(cap_named(now, "execution_cap").follows.find(readable_bytes(slabs) + " of plans in a run"),
+            std::string::npos);
+  ASSERT_TRUE(session->set_retention({.execution = 12345, .io = 0}).ok());
+  ASSERT_TRUE(session->set_memory_limit(int64_t{1} << 30).ok());
+  const std::vector<MemoryCap> set = session->memory_caps();
+  EXPECT_EQ(cap_named(set, "execution_cap").most, 12345);
+  EXPECT_EQ(cap_named(set, "io_cap").most, 0);
+  EXPECT_NE(cap_named(set, "io_cap").follows.find("set by the caller"), std::string::npos);
+  const MemoryStatistics s = session->memory_statistics();
+  const std::string leaves = readable_bytes((int64_t{1} << 30) - (s.mapped - s.retained));
+  EXPECT_NE(cap_named(set, "side_cap").follows.find(leaves + " that the memory limit leaves"), std::string::npos);
+}
+
+// Twice what was live at once.
+TEST(Retention, A65_TheCapOfTheSideArenaFollowsWhatWasLive) {
+  Runs runs(R"(graph(%x: f32[N]) {
+    %n = NonZero(%x)
+    %f = Cast<to=1>(%n)
+    %y = ReduceSum(%f, [1])
+    return %y
+  })",
+            {{random_floats({500'000}, 1)}});
+  runs.round();
+  const std::vector<MemoryCap> caps = runs.session->memory_caps();
+  const MemoryCap& side = cap_named(caps, "side_cap");
+  EXPECT_GE(side.most, 2 * 500'000 * 8);
+  EXPECT_LE(side.kept, side.most);
+  EXPECT_EQ(side.kept, runs.retained(MemoryRole::unplanned));
 }
 
 TEST(Retention, ThreadsWithShapesOfTheirOwnTakeTheirSlabsOnce) {

@@ -54,6 +54,7 @@ void SessionSummary::describe(const CompiledProgram& p) {
   naive = p.plan.naive;
   lower_bound = p.plan.lower_bound;
   peak = p.plan.peak;
+  slots = p.plan.slots;
 }
 
 StatusOr<std::unique_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
@@ -162,8 +163,8 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
 #else
   shared.validate = options.validate_plans || knob_bool(Knob::kValidate);
 #endif
-  shared.packed = options.plan != PlanMode::off && knob_string(Knob::kPlan) != "off";
-  shared.exact = options.plan == PlanMode::exact || knob_string(Knob::kPlan) == "exact";
+  shared.plan = options.plan != PlanMode::packed ? options.plan
+                                                 : plan_mode_from(knob_string(Knob::kPlan)).value_or(PlanMode::packed);
   shared.share = options.share;
   shared.lanes = options.lanes != 0 ? options.lanes : static_cast<int>(knob_int(Knob::kLanes));
   shared.capacity = static_cast<size_t>(options.plan_cache_capacity);

@@ -30,6 +30,7 @@ class IoPool;
 class SideArena;
 class IdleTrimmer;
 struct MemoryReport;
+struct MemoryCap;
 
 struct NamedValue {
   std::string_view name;
@@ -44,6 +45,7 @@ struct SessionSummary {
   std::string lanes_reason;              // of the host's
   int32_t waits = 0, wait_edges = 0;     // that steps do for each other's lanes; without leaving out redundant ones
   int64_t naive = 0, lower_bound = 0, peak = 0;
+  int32_t slots = 0;  // of the peak, with PlanMode::slots
   int64_t weights_mapped = 0, weights_packed = 0, weights_copied = 0;
   double load_ms = 0, first_run_ms = 0, last_run_ms = 0;
   int64_t runs = 0;
@@ -104,6 +106,8 @@ class Session {
 
   // Memory (memory.cc). May be called at any time, from any thread, also while runs are under way.
   MemoryStatistics memory_statistics() const;
+  // What bounds the memory that is kept between runs (memory_caps.h).
+  std::vector<MemoryCap> memory_caps() const;
   // Who holds it and what the last shapes need (memory_report.h).
   MemoryReport memory_report() const;
   MemoryReport memory_report(const CompiledProgram& program) const;  // and what a run of this one needs
@@ -149,6 +153,7 @@ class Session {
   Status refused_on_device(const Status& status, const CompiledProgram* program, int64_t outputs) const;
   Status refused_outputs(const Status& status, const DeviceRun& run, std::span<const Value> asked) const;
   MemoryReport report_for(const CompiledProgram* program, std::span<const uint8_t> bound) const;
+  std::vector<MemoryCap> caps_after(const CompiledProgram* program) const;
   Status check_input(size_t i, const Value& v) const;
   int find_input(std::string_view name) const;
   int find_output(std::string_view name) const;

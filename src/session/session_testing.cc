@@ -48,7 +48,7 @@ std::vector<SessionOptions> every_option() {
   std::vector<SessionOptions> all;
   for (OptimizationLevel level :
        {OptimizationLevel::disabled, OptimizationLevel::basic, OptimizationLevel::extended, OptimizationLevel::all})
-    for (PlanMode plan : {PlanMode::packed, PlanMode::off})
+    for (PlanMode plan : {PlanMode::packed, PlanMode::slots, PlanMode::off})
       for (int threads : {1, 2}) {
         SessionOptions o;
         o.optimization_level = level;
@@ -61,7 +61,7 @@ std::vector<SessionOptions> every_option() {
 }
 
 std::string to_string(const SessionOptions& o) {
-  return absl::StrCat("level ", static_cast<int>(o.optimization_level), o.plan == PlanMode::off ? " unplanned" : "",
+  return absl::StrCat("level ", static_cast<int>(o.optimization_level), " plan ", std::string(name(o.plan)),
                       " threads ", o.intra_op_threads);
 }
 

@@ -16,16 +16,17 @@ namespace forethought {
 // A session of a text graph; fails the test with the status if there is none.
 std::unique_ptr<Session> session_of(std::string_view text, const SessionOptions& options = {});
 
-// Runs a graph at each level, planned and unplanned, on 1 and 2 threads, with every plan validated: twice, and twice
-// more watched by a shadow that fills free memory in two ways (exec/shadow.h). Requires no fault and the same bits
-// everywhere (the levels may differ by `tolerance`, relative to 1 + |value|). Returns the outputs.
+// Runs a graph at each level, packed, in slots and unplanned, on 1 and 2 threads, with every plan validated: twice, and
+// twice more watched by a shadow that fills free memory in two ways (exec/shadow.h). Requires no fault and the same
+// bits everywhere (the levels may differ by `tolerance`, relative to 1 + |value|). Returns the outputs.
 std::vector<Value> run_everywhere(std::string_view text, const std::vector<Value>& inputs, double tolerance = 0);
 
 // The same for sessions made in any other way, from a file for instance.
 using SessionMaker = std::function<StatusOr<std::unique_ptr<Session>>(const SessionOptions&)>;
 std::vector<Value> run_everywhere(const SessionMaker& make, const std::vector<Value>& inputs, double tolerance = 0);
 
-// Every level, planned and not, on 1 and 2 threads, with plans validated: what run_everywhere goes through.
+// Every level, packed, in slots and unplanned, on 1 and 2 threads, with plans validated: what run_everywhere goes
+// through.
 std::vector<SessionOptions> every_option();
 std::string to_string(const SessionOptions& options);
 

@@ -35,6 +35,20 @@ void append_elements(std::vector<int64_t>* key, const Tensor& t) {
     key->push_back(t.dtype == DType::kInt64 ? t.as<int64_t>()[i] : t.as<int32_t>()[i]);
 }
 
+Effort effort_of(PlanMode mode, Effort wanted) {
+  switch (mode) {
+    case PlanMode::exact:
+      return wanted == Effort::load ? Effort::exact : wanted;
+    case PlanMode::slots:
+      return Effort::slots;
+    case PlanMode::off:
+      return Effort::off;
+    case PlanMode::packed:
+      break;
+  }
+  return wanted;
+}
+
 }  // namespace
 
 GraphSource::GraphSource(const PreparedGraph& graph, const Shared& shared)
@@ -118,7 +132,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   ASSIGN_OR_RETURN(const Inferred inferred, infer(facts, last.program.get()));
   CompileOptions o;
   o.workers = shared_.workers;
-  o.effort = !shared_.packed ? Effort::off : shared_.exact && effort == Effort::load ? Effort::exact : effort;
+  o.effort = effort_of(shared_.plan, effort);
   o.validate = shared_.validate;
   o.share = shared_.share;
   o.lanes = shared_.lanes;
@@ -428,6 +442,7 @@ CacheCounts GraphSource::counts() const {
   counts.hits = kept.hits;
   counts.misses = kept.misses;
   counts.evicted = kept.evicted;
+  counts.size = kept.size;
   return counts;
 }
 

@@ -10,12 +10,13 @@
 #include "base/mutex.h"
 #include "graph/size_formulas.h"
 #include "session/compile.h"
+#include "session/options.h"
 #include "session/program_cache.h"
 
 namespace forethought {
 
 struct CacheCounts {
-  int64_t hits = 0, misses = 0, evicted = 0;  // as ProgramCache counts
+  int64_t hits = 0, misses = 0, evicted = 0, size = 0;  // as ProgramCache counts
   // Over all plans that were made: the thread's own time, kernels' instances included, and values of the graph.
   int64_t planning_ns = 0, values = 0;
   int64_t inside = 0;      // of the misses: those whose values lie where the plan for the largest shapes has them
@@ -30,11 +31,10 @@ class GraphSource final : public BodySource, public StepResolver {
   struct Shared {
     int workers = 1;
     bool validate = false;
-    bool packed = true;    // false: a buffer for each value
-    bool exact = false;    // plans made at load may take the complete search
-    bool share = true;     // see CompileOptions
-    int lanes = 1;         // of the main graph, see CompileOptions; bodies have one
-    size_t capacity = 32;  // programs kept
+    PlanMode plan = PlanMode::packed;  // exact: those made at load
+    bool share = true;                 // see CompileOptions
+    int lanes = 1;                     // of the main graph, see CompileOptions; bodies have one
+    size_t capacity = 32;              // programs kept
     InstanceCache* instances = nullptr;
     const DeviceSet* devices = nullptr;  // see CompileOptions
   };

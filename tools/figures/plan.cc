@@ -11,15 +11,16 @@
 namespace forethought {
 namespace {
 
-nlohmann::json plan_of(const std::string& path, bool share) {
+nlohmann::json plan_of(const std::string& path, bool share, PlanMode mode = PlanMode::packed) {
   SessionOptions options;
+  options.plan = mode;
   options.share = share;
   options.intra_op_threads = 1;
   options.validate_plans = true;
   const auto session = must(Session::load(path, options));
   const SessionSummary s = session->summary();
   if (!s.planned) must(invalid(fmt::format("{} is not planned at load", path)));
-  return {{"naive", s.naive}, {"lower_bound", s.lower_bound}, {"peak", s.peak}};
+  return {{"naive", s.naive}, {"lower_bound", s.lower_bound}, {"peak", s.peak}, {"slots", s.slots}};
 }
 
 nlohmann::json faults() {
@@ -41,8 +42,11 @@ nlohmann::json faults() {
 int run(int count, char** paths) {
   nlohmann::json j;
   for (int i = 0; i < count; ++i)
-    j["models"].push_back(
-        {{"path", paths[i]}, {"shared", plan_of(paths[i], true)}, {"apart", plan_of(paths[i], false)}});
+    j["models"].push_back({{"path", paths[i]},
+                           {"shared", plan_of(paths[i], true)},
+                           {"apart", plan_of(paths[i], false)},
+                           {"slots", plan_of(paths[i], true, PlanMode::slots)},
+                           {"slots apart", plan_of(paths[i], false, PlanMode::slots)}});
   j["faults"] = faults();
   fmt::print("{}\n", j.dump());
   return 0;

@@ -1,4 +1,4 @@
-"""Bytes of the nine light models' plans against their lower bounds, and faults that the validator rejects."""
+"""Bytes of the nine light models' plans against their lower bounds, the same where values share whole slots, and faults that the validator rejects."""
 import pathlib
 import sys
 
@@ -16,10 +16,11 @@ def main() -> None:
     rows = []
     for path, model in zip(files, measured["models"], strict=True):
         for sharing in ("shared", "apart"):
-            plan = model[sharing]
+            plan, slots = model[sharing], model["slots" if sharing == "shared" else "slots apart"]
             rows.append({"model": figure_models.short(path), "views and in-place": "on" if sharing == "shared" else "off",
                          "naive": plan["naive"], "lower bound": plan["lower_bound"], "peak": plan["peak"],
-                         "peak / lower bound": plan["peak"] / plan["lower_bound"]})
+                         "peak / lower bound": plan["peak"] / plan["lower_bound"],
+                         "in slots": slots["peak"], "slots": slots["slots"]})
     facts = {"plans at their lower bound": f"{sum(r['peak'] == r['lower bound'] for r in rows)} of {len(rows)}"}
     for fault in measured["faults"]:
         facts[f"rejected: {fault['fault']}"] = f"{fault['rejected']} of {fault['seeded']}"

@@ -57,7 +57,7 @@ nlohmann::json packing() {
     const std::vector<int> by_birth = order_of(all, false);
     worse_than_size += height > offsets_in_order(all, order_of(all, true), false);
     worse_than_fit += height > offsets_in_order(all, by_birth, true);
-    worse_than_slots += height > slots_in_order(all, by_birth);
+    worse_than_slots += height > sum_of(slots_in_order(all, by_birth, false));
     at_bound += height == p.lower_bound;
   }
   return {{"sets", sets},

@@ -128,8 +128,9 @@ void add_session_options(CLI::App& c, ModelArguments* a) {
       ->check(CLI::Range(0, kMostLanes));
   c.add_option(
        "--plan-mode", a->plan,
-       "packed: one slab at planned offsets; exact: with a complete search at load; off: a buffer for each value")
-      ->check(CLI::IsMember({"packed", "exact", "off"}))
+       "packed: one slab at planned offsets; exact: with a complete search at load; slots: values take whole slots; "
+       "off: a buffer for each value")
+      ->check(CLI::IsMember({"packed", "exact", "slots", "off"}))
       ->capture_default_str();
   add_repeated(c, "--provider", &a->providers, "An execution provider, in order of priority; the CPU takes the rest");
   c.add_flag("--allow-fallback", a->allow_fallback, "A provider that cannot load is a warning instead of an error");
@@ -156,7 +157,7 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
     if (a.level == name) o.optimization_level = level;
   o.intra_op_threads = a.threads;
   o.lanes = a.lanes;
-  o.plan = a.plan == "off" ? PlanMode::off : a.plan == "exact" ? PlanMode::exact : PlanMode::packed;
+  o.plan = plan_mode_from(a.plan).value_or(PlanMode::packed);
   register_cpu_provider();
   const std::vector<std::string> known = ProviderRegistry::global().names();
   for (const std::string& p : a.providers) {

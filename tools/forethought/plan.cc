@@ -71,7 +71,8 @@ int run(const PlanArguments& a) {
     return kOk;
   }
   if (a.memory) {
-    fmt::print("{}", to_string((*session)->memory_report(p), 10));
+    const MemoryReport report = (*session)->memory_report(p);
+    fmt::print("{}", a.json ? memory_json(report, 2) + "\n" : to_string(report, 10));
     return kOk;
   }
   if (a.json) {
@@ -94,10 +95,9 @@ void add_plan(CLI::App& app, int* code) {
       c->add_option("--node", a->node, "Only this node: its values, its kernel and what was refused")->excludes(value);
   CLI::Option* json = c->add_flag("--json", a->json, "As JSON");
   c->add_flag("--memory", a->memory,
-              "What the session takes, the least memory limit that works, and the largest holders")
+              "What the session takes and keeps, the least memory limit that works, and the largest holders")
       ->excludes(value)
-      ->excludes(node)
-      ->excludes(json);
+      ->excludes(node);
   c->add_option("--html", a->html, "Write one page that shows all of it, for a browser; it needs no network")
       ->excludes(value)
       ->excludes(node)
