@@ -28,9 +28,10 @@ Arg static_arg(const Program& program, const ProgramValue& value) {
     arg.dims_data = value.dims.data();
     arg.rank = static_cast<int32_t>(value.dims.size());
     arg.elements = element_count(value.dims).value_or(0);
+    if (!value.strides.empty()) arg.strides_data = value.strides.data();
   }
   if (value.base == Base::weight && value.index >= 0) {  // a constant that is read only in its packed form has no place
-    arg.data = static_cast<std::byte*>(program.weights[value.index].data) + value.offset;
+    arg.data = static_cast<std::byte*>(program.weights[value.index].data) + value.offset + value.first;
   }
   return arg;
 }
@@ -143,9 +144,9 @@ void Frame::build_groups() {
         by_value.push_back({v, a});
         if (value.base == Base::slab) {
           auto& fixups = known_device(value.device) ? devices_[value.device].fixups : slab_fixups_;
-          fixups.push_back({a, value.offset});
+          fixups.push_back({a, value.offset + value.first});
         } else if (const int32_t group = group_of(v); group >= 0 && !is_plain_object(value)) {
-          by_group.push_back({group, {a, value.offset}});
+          by_group.push_back({group, {a, value.offset + value.first}});
         }
       }
     }

@@ -34,6 +34,11 @@ struct ProgramValue {
   int32_t root = -1;              // value whose side buffer or output this one is a view of; -1: none
   int64_t offset = 0;             // in its base; of a view: in its root
   std::span<const int64_t> dims;  // Program::dims owns them
+  // Of a strided view, as Operand::strides (what runs its step owns them, of an input Program::dims); empty: row-major.
+  // `bytes` then reaches from the lowest element to the end of the highest, and the first element lies `first` bytes
+  // behind the lowest.
+  std::span<const int64_t> strides;
+  int64_t first = 0;
   int64_t bytes = 0;
   std::string_view name;  // Program::graph owns it
 

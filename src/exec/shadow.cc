@@ -371,7 +371,7 @@ class ShadowSink::Graph {
     const bool here = value.base == Base::slab ? value.device < 0 : value.base != Base::none;
     if (!here || !arg.data || arg.object || arg.dtype == DType::kString || arg.dtype == DType::kUndefined)
       return {nullptr, nullptr};
-    const auto* const at = static_cast<const std::byte*>(arg.data);
+    const auto* const at = static_cast<const std::byte*>(arg.data) - value.first;
     return {at, at + (value.known ? value.bytes : storage_bytes(arg.dtype, arg.layout, arg.dims()).value_or(0))};
   }
 

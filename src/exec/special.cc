@@ -88,7 +88,7 @@ Status Frame::place_dynamic_output(const ProgramStep& step, size_t slot, const R
 bool Frame::share_input(const ProgramStep& step, int32_t v, const Alias& alias, DType dtype,
                         std::span<const int64_t> dims) {
   const int32_t from = step.inputs[alias.in];
-  if (from < 0 || is_plain_object(program_->values[from])) return false;
+  if (from < 0 || is_plain_object(program_->values[from]) || !program_->values[from].strides.empty()) return false;
   const Base base = program_->values[from].base;
   if (base != Base::side && base != Base::input && base != Base::weight) return false;
   Tensor source = tensor_of_value(from);

@@ -241,12 +241,14 @@ Tensor Frame::tensor_of_value(int32_t value) const {
     tensor.dtype = made->tensor().dtype;
     tensor.dims = made->tensor().dims;
   }
+  tensor.strides.assign(facts.strides.begin(), facts.strides.end());
+  const int64_t at = facts.offset + facts.first;
   if (facts.base == Base::slab) {
-    tensor.data = slab_ + facts.offset;
+    tensor.data = slab_ + at;
   } else if (facts.base == Base::weight) {
-    tensor.data = static_cast<std::byte*>(program_->weights[facts.index].data) + facts.offset;
+    tensor.data = static_cast<std::byte*>(program_->weights[facts.index].data) + at;
   } else if (const int32_t group = group_of(value); group >= 0 && bound_[group]) {
-    tensor.data = static_cast<std::byte*>(bound_[group]) + facts.offset;
+    tensor.data = static_cast<std::byte*>(bound_[group]) + at;
   }
   return tensor;
 }

@@ -49,9 +49,14 @@ struct Operand {
   DType dtype = DType::kUndefined;  // kUndefined: no tensor (sequence, optional …)
   std::span<const int64_t> dims;
   Layout layout;
+  // Of an input that is a strided view: elements between neighbours along each dim, 0 where it repeats and negative
+  // where it runs backwards; empty: row-major.
+  std::span<const int64_t> strides;
   bool known = false;                // false: the size is known only at run (dims is empty)
   const Tensor* constant = nullptr;  // the contents, if constant or already in memory, and Kernel::contents() names it
   const Packed* packed = nullptr;
+  bool may_stride = false;         // of an output: all that read it take it as a strided view
+  std::string_view dense_because;  // of an output that may not: why, if the operator could give one
 };
 
 struct ChooseCtx {
@@ -71,10 +76,12 @@ struct Refusal {
 };
 
 // `out` is the same bytes as `in`, starting `byte_offset` bytes into it. The planner honours it or not; where it does
-// not, run() sees different addresses and copies. RunCtx::aliased(out) tells.
+// not, run() sees different addresses and copies. RunCtx::aliased(out) tells. A strided one has its first element
+// `byte_offset` bytes behind the input's first, or before it, and Runnable::strides() tells of the others.
 struct Alias {
   int out = 0, in = 0;
   int64_t byte_offset = 0;
+  bool strided = false;
   bool operator==(const Alias&) const = default;
 };
 // The kernel may write `out` over `in`: element i of `out` needs no element of `in` that is read later.

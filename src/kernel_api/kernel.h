@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -32,10 +33,23 @@ const T* instance_cast(const Runnable& earlier) {
   return &typeid(earlier) == &typeid(T) ? static_cast<const T*>(&earlier) : nullptr;
 }
 
+// Where the elements of a strided view lie side by side, as far as it is known without sizes: along which dim, counted
+// from the last (0: as rows, 1: as columns of a matrix).
+using ViewUnit = int;
+constexpr ViewUnit kRowUnit = 0, kColumnUnit = 1, kNoUnit = -1;  // kNoUnit: along none
+
 class Kernel : public Runnable {
  public:
   // Once at load; knows no shapes. What is to be packed, and how.
   virtual StatusOr<std::vector<PackSpec>> prepare(const PrepareCtx&) const { return std::vector<PackSpec>{}; }
+  // Whether an input, which nodes read `readers` times in all, may come as a strided view (Operand::strides) with this
+  // unit. False is always right; true where that costs less than to copy it before.
+  virtual bool takes_view(const PrepareCtx&, int /*input*/, ViewUnit /*unit*/, int /*readers*/) const { return false; }
+  // The unit of output `out` as a strided view of input 0, which has `unit` and `rank` (-1: not known); nothing: it
+  // gives none. Whether it does is for choose() to say, where Operand::may_stride allows.
+  virtual std::optional<ViewUnit> gives_view(const PrepareCtx&, int /*out*/, ViewUnit /*unit*/, int /*rank*/) const {
+    return std::nullopt;
+  }
   // The inputs, a bit each, whose constants choose() and refit() look at; of others they are told none.
   virtual uint32_t contents() const { return 0; }
   // Pure: the same arguments give the same facts. Called at load for known shapes, and again for each new shape. Nodes

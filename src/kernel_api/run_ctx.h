@@ -15,14 +15,16 @@ namespace forethought {
 struct Arg {
   void* data = nullptr;  // first element; for objects (strings apart) null
   const int64_t* dims_data = nullptr;
-  int64_t elements = 0;     // logical
-  Value* object = nullptr;  // sequences, optionals, maps: the frame's object slot; null for tensors
+  const int64_t* strides_data = nullptr;  // of a strided view, see Operand::strides; null: row-major
+  int64_t elements = 0;                   // logical
+  Value* object = nullptr;                // sequences, optionals, maps: the frame's object slot; null for tensors
   int32_t rank = 0;
   DType dtype = DType::kUndefined;
   Layout layout;
   bool present = false;
 
   std::span<const int64_t> dims() const { return {dims_data, static_cast<size_t>(rank)}; }
+  std::span<const int64_t> strides() const { return {strides_data, strides_data ? static_cast<size_t>(rank) : 0}; }
   int64_t dim(int i) const { return dims_data[i < 0 ? i + rank : i]; }
   template <typename T>
   T* as() const {
@@ -35,6 +37,7 @@ struct Arg {
     t.dims.assign(dims().begin(), dims().end());
     t.layout = layout;
     t.data = data;
+    t.strides.assign(strides().begin(), strides().end());
     return t;
   }
   int64_t storage() const { return storage_elements(layout, dims()).value_or(0); }  // elements with layout padding
@@ -117,6 +120,8 @@ class Runnable {
  public:
   virtual ~Runnable() = default;
   virtual Status run(RunCtx& ctx) const = 0;
+  // Of an output that is a strided view (Alias::strided): how it lies, as Operand::strides. Stays as long as this.
+  virtual std::span<const int64_t> strides(int /*out*/) const { return {}; }
 };
 
 // Splits [0, total) into blocks of `grain` (the last may be shorter) and calls f(begin, end, worker) for each.

@@ -139,7 +139,7 @@ uint32_t overwritable(uint32_t mask, const ChooseCtx& ctx) {
   uint32_t found = 0;
   for (size_t i = 0; i < ctx.inputs.size() && i < 32; ++i) {
     const Operand& in = ctx.inputs[i];
-    if (has_bit(mask, i) && in.present && in.known && bit_width(in.dtype) == bit_width(o.dtype) &&
+    if (has_bit(mask, i) && in.present && in.known && in.strides.empty() && bit_width(in.dtype) == bit_width(o.dtype) &&
         in.layout == o.layout && std::ranges::equal(in.dims, o.dims))
       found |= 1u << i;
   }

@@ -11,6 +11,7 @@
 //     StatusOr<KernelFacts> choose(const ChooseCtx&) const;              // optional: kernel choice, aliases, scratch …
 //     StatusOr<std::vector<PackSpec>> prepare(const PrepareCtx&) const;  // optional: packed constants
 //     bool accepts(LayoutQuery&) const;                                  // optional: layouts other than plain
+//     bool takes_view(…) const; std::optional<ViewUnit> gives_view(…) const;  // optional: strided views, as in Kernel
 //   };
 //   DEFINE_OP(Trilu)
 //
@@ -45,6 +46,7 @@ struct Traits {
   uint32_t contents = 0;        // bit per input: Kernel::contents()
   bool foldable = true;         // may run at load on constants
   bool elementwise = false;     // output 0 in any layout that all inputs of its shape share; single elements broadcast
+  uint32_t strided = 0;         // bit per input: may come as a strided view in rows (Kernel::takes_view)
 };
 constexpr int kVariadic = 1 << 20;
 
@@ -130,6 +132,20 @@ class BoundOperator final : public Operator, public Kernel {
     }
   }
   uint32_t contents() const override { return S::traits.contents; }
+  bool takes_view(const PrepareCtx& ctx, int input, ViewUnit unit, int readers) const override {
+    if constexpr (requires { op_.takes_view(ctx, input, unit, readers); }) {
+      return op_.takes_view(ctx, input, unit, readers);
+    } else {
+      return unit == kRowUnit && has_bit(S::traits.strided, static_cast<size_t>(input));
+    }
+  }
+  std::optional<ViewUnit> gives_view(const PrepareCtx& ctx, int out, ViewUnit unit, int rank) const override {
+    if constexpr (requires { op_.gives_view(ctx, out, unit, rank); }) {
+      return op_.gives_view(ctx, out, unit, rank);
+    } else {
+      return std::nullopt;
+    }
+  }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const override {
     if constexpr (requires { op_.choose(ctx); }) {
       return op_.choose(ctx);

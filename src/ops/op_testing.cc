@@ -63,6 +63,7 @@ Arg arg_of(Value& v) {
   a.elements = t.elements();
   a.dtype = t.dtype;
   a.layout = t.layout;
+  if (!t.strides.empty()) a.strides_data = t.strides.data();
   return a;
 }
 
@@ -74,9 +75,30 @@ Operand operand_of(const Value& v, bool constant) {
   o.dtype = t.dtype;
   o.dims = t.dims;
   o.layout = t.layout;
+  o.strides = t.strides;
   o.known = true;
   if (constant) o.constant = &t;
   return o;
+}
+
+// Steps from one element to the next, from the last dim on; calls f(elements behind the first) for each.
+template <typename F>
+void for_each_place(std::span<const int64_t> dims, std::span<const int64_t> strides, int64_t at, F&& f) {
+  if (dims.empty()) return f(at);
+  for (int64_t i = 0; i < dims[0]; ++i) for_each_place(dims.subspan(1), strides.subspan(1), at + i * strides[0], f);
+}
+
+// Memory for a tensor that lies in these steps, all of it of other bytes than the tensor's will be.
+StatusOr<Tensor> make_strided(const Tensor& like, std::span<const int64_t> strides) {
+  int64_t low = 0, high = 0;
+  for_each_place(like.dims, strides, 0, [&](int64_t at) { low = std::min(low, at), high = std::max(high, at); });
+  const int64_t span[] = {high - low + 1};
+  ASSIGN_OR_RETURN(Tensor t, make_tensor(like.dtype, span));
+  std::memset(t.data, 0xA5, static_cast<size_t>(t.bytes()));
+  t.data = static_cast<std::byte*>(t.data) - low * bit_width(like.dtype) / 8;
+  t.dims = like.dims;
+  t.strides.assign(strides.begin(), strides.end());
+  return t;
 }
 
 ValueType type_of(const Value& v) {
@@ -140,6 +162,28 @@ Status check_symbolic(const std::vector<InferOutput>& symbolic, const std::vecto
 
 }  // namespace
 
+StatusOr<Tensor> row_major(const Tensor& from) {
+  ASSIGN_OR_RETURN(Tensor to, make_tensor(from.dtype, from.dims));
+  const int64_t width = bit_width(from.dtype) / 8;
+  auto* out = static_cast<std::byte*>(to.data);
+  for_each_place(from.dims, from.strides, 0, [&](int64_t at) {
+    std::memcpy(out, static_cast<const std::byte*>(from.data) + at * width, static_cast<size_t>(width));
+    out += width;
+  });
+  return to;
+}
+
+StatusOr<Tensor> in_steps(const Tensor& from, std::span<const int64_t> strides) {
+  ASSIGN_OR_RETURN(Tensor to, make_strided(from, strides));
+  const int64_t width = bit_width(from.dtype) / 8;
+  const auto* in = static_cast<const std::byte*>(from.data);
+  for_each_place(from.dims, strides, 0, [&](int64_t at) {
+    std::memcpy(static_cast<std::byte*>(to.data) + at * width, in, static_cast<size_t>(width));
+    in += width;
+  });
+  return to;
+}
+
 Attributes attributes(std::vector<std::pair<std::string, AttributeValue>> items) {
   Attributes a;
   for (auto& [name, value] : items) a.set(name, std::move(value));
@@ -169,8 +213,9 @@ StatusOr<OpOutcome> run_case(const OpCase& c) {
       shapes[i] = SymShape::of(inputs[i].tensor().dims);
       if (i < c.input_layouts.size()) inputs[i].tensor().layout = c.input_layouts[i];
     }
-    infer_in.push_back(
-        {!inputs[i].is_none(), &types[i], &shapes[i], inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr, nullptr});
+    infer_in.push_back({!inputs[i].is_none(), &types[i], &shapes[i],
+                        inputs[i].is_tensor() && inputs[i].tensor().strides.empty() ? &inputs[i].tensor() : nullptr,
+                        nullptr});
   }
   std::vector<InferOutput> inferred(c.outputs);
   for (auto& o : inferred) o.wanted = true;
@@ -211,6 +256,7 @@ StatusOr<OpOutcome> run_case(const OpCase& c) {
     Operand o;
     o.present = true;
     o.layout = out_layouts[i];
+    o.may_stride = c.views;
     if (inferred[i].type.is_tensor()) {
       o.dtype = inferred[i].type.dtype();
       if (auto n = inferred[i].shape.numbers(); n && !c.sized_late) {
@@ -236,6 +282,11 @@ StatusOr<OpOutcome> run_case(const OpCase& c) {
     t.dims.assign(out_dims[i].begin(), out_dims[i].end());
     t.layout = out_layouts[i];
     outputs[i] = std::move(t);
+  }
+  for (const Alias& a : facts.aliases) {
+    if (!a.strided) continue;
+    Tensor& t = outputs[a.out].tensor();
+    ASSIGN_OR_RETURN(t, make_strided(t, facts.instance->strides(a.out)));
   }
   if (c.share) {
     for (const Alias& a : facts.aliases) {
@@ -282,6 +333,10 @@ StatusOr<OpOutcome> run_case(const OpCase& c) {
   const Runnable& runnable = facts.instance ? *facts.instance : static_cast<const Runnable&>(kernel);
   RETURN_IF_ERROR(runnable.run(ctx));
   RETURN_IF_ERROR(check_symbolic(symbolic, outputs));
+  for (Value& v : outputs) {
+    if (!v.is_tensor() || v.tensor().strides.empty()) continue;
+    ASSIGN_OR_RETURN(v, row_major(v.tensor()));
+  }
   outcome.outputs = std::move(outputs);
   return outcome;
 }

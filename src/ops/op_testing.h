@@ -11,7 +11,7 @@ namespace forethought {
 
 struct OpCase {
   std::string op;
-  std::vector<Value> inputs;  // a none Value: skipped
+  std::vector<Value> inputs;  // a none Value: skipped. With strides: a strided view
   Attributes attributes = {};
   int outputs = 1;
   std::string domain = "";
@@ -20,6 +20,8 @@ struct OpCase {
   // Gives outputs the memory of inputs wherever the facts allow it (views, overwrites and windows): they must not
   // change results.
   bool share = false;
+  // Lets outputs be strided views. The results are given row-major.
+  bool views = false;
   // Does not tell choose() the outputs' dims: they must be sized at run.
   bool sized_late = false;
   int workers = 2;
@@ -43,6 +45,10 @@ std::vector<T> output_of(const OpOutcome& o, int i = 0) {
   const Tensor& t = o.outputs[i].tensor();
   return std::vector<T>(t.as<T>(), t.as<T>() + t.elements());
 }
+
+// A strided view row-major, and a row-major tensor as a strided view that lies in steps of so many elements.
+StatusOr<Tensor> row_major(const Tensor& from);
+StatusOr<Tensor> in_steps(const Tensor& from, std::span<const int64_t> strides);
 
 Attributes attributes(std::vector<std::pair<std::string, AttributeValue>> items);
 

@@ -107,8 +107,12 @@ class Compiler {
     o.layout = p.layout;
     o.known = p.known;
     if (input) {
+      o.strides = p.strides;
       if (has_bit(n.contents, slot)) o.constant = w_.prepared.values[v].constant;
       if (n.is_packed(slot)) o.packed = &n.packed[slot];
+    } else {
+      o.may_stride = w_.prepared.values[v].may_stride;
+      if (!o.may_stride) o.dense_because = w_.prepared.dense_because(v);
     }
     return o;
   }
@@ -137,10 +141,13 @@ class Compiler {
       const ProgramValue &a = program_->values[v], &b = program_->values[w];
       return a.known == b.known && a.dtype == b.dtype && a.kind == b.kind && std::ranges::equal(a.dims, b.dims);
     };
+    const auto same_input = [&](int32_t v, int32_t w) {
+      return same(v, w) && (v < 0 || std::ranges::equal(program_->values[v].strides, program_->values[w].strides));
+    };
     int32_t t = last_of_kind_[n.kind];
     for (int i = 0; t >= 0 && i < kMostCompared; t = before_of_kind_[t], ++i) {
       const ProgramStep& twin = program_->steps[t];
-      if (std::ranges::equal(n.inputs, twin.inputs, same) && std::ranges::equal(n.outputs, twin.outputs, same))
+      if (std::ranges::equal(n.inputs, twin.inputs, same_input) && std::ranges::equal(n.outputs, twin.outputs, same))
         return t;
     }
     return -1;
@@ -186,7 +193,8 @@ class Compiler {
     const auto same = [&](int32_t v) {
       if (v < 0) return true;
       const ProgramValue &a = program_->values[v], &b = w_.like->values[v];
-      return a.known == b.known && a.dtype == b.dtype && a.kind == b.kind && a.dims.size() == b.dims.size();
+      return a.known == b.known && a.dtype == b.dtype && a.kind == b.kind && a.dims.size() == b.dims.size() &&
+             a.strides.empty() == b.strides.empty();
     };
     return std::ranges::all_of(n.inputs, same) && std::ranges::all_of(n.outputs, same);
   }
@@ -260,6 +268,7 @@ class Compiler {
     if (w_.step_device.back() >= 0 && (!step.runnable || step.sized_at_run != 0))
       return unsupported(
           "it runs on a device, but the sizes of its inputs or outputs are known only at run; let the host run it");
+    RETURN_IF_ERROR(set_views(step, facts ? *facts : *(*w_.like->facts)[s]));
     if (n.has_bodies) RETURN_IF_ERROR(add_bodies(n.node, &step));
     describe(n, step, s, facts.get());
     w_.costs.push_back(cost(n, step, !w_.problem.steps[s].aliases.empty()));
@@ -287,6 +296,22 @@ class Compiler {
       last_of_kind_[n.kind] = static_cast<int32_t>(s);
     }
     return facts;
+  }
+
+  // How those outputs lie that are strided views, and the bytes that they reach over.
+  Status set_views(const ProgramStep& step, const KernelFacts& facts) {
+    for (const Alias& a : facts.aliases) {
+      if (!a.strided || step.outputs[a.out] < 0) continue;
+      if (!describe_strides(step.runnable->strides(a.out), &program().values[step.outputs[a.out]]))
+        return internal(absl::StrCat("output ", a.out, " is a strided view that reaches over no number of bytes"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether what the planner was told of the step for `like` is all that there is to tell.
+  bool views_are_likes(const ProgramStep& step) const {
+    const auto same = [&](int32_t v) { return v < 0 || program_->values[v].first == w_.like->values[v].first; };
+    return std::ranges::all_of(step.inputs, same) && std::ranges::all_of(step.outputs, same);
   }
 
   bool is_copy(NodeId id) const {
@@ -364,9 +389,10 @@ class Compiler {
       w_.scratch.push_back({n.scratch, bytes, w_.step_device.back()});
     }
     program_->scratch.push_back(scratch);
-    if (spare_is_likes_ && !facts && scratch == w_.like->scratch[s]) return;
+    if (spare_is_likes_ && !facts && scratch == w_.like->scratch[s] && views_are_likes(step)) return;
     told_anew_ = true;
-    describe_step(step, facts ? *facts : *(*w_.like->facts)[s], scratch, w_.options.share, &w_.problem.steps[s]);
+    describe_step(step, facts ? *facts : *(*w_.like->facts)[s], program().values, scratch, w_.options.share,
+                  &w_.problem.steps[s]);
   }
 
   // Whether the step has scratch at the largest sizes: values then have the same numbers here.

@@ -50,6 +50,27 @@ Status compare_with_facts(const Compiling& w) {
 
 }  // namespace
 
+bool describe_strides(std::span<const int64_t> strides, ProgramValue* value) {
+  const int64_t width = bit_width(value->dtype) / 8;
+  int64_t below = 0, above = 0;  // elements before and behind the first one
+  for (size_t d = 0; d < strides.size(); ++d) {
+    const auto reach = checked_mul(strides[d], value->dims[d] - 1);
+    if (value->dims[d] < 1 || !reach) return false;
+    const auto sum = checked_add(*reach < 0 ? below : above, *reach);
+    if (!sum) return false;
+    (*reach < 0 ? below : above) = *sum;
+  }
+  const auto before = checked_mul(below, -1);
+  const auto elements = before ? checked_add(above, *before) : std::nullopt;
+  const auto bytes = elements ? checked_mul(*elements, width) : std::nullopt;
+  const auto padded = bytes ? checked_add(*bytes, width + kValueAlignment) : std::nullopt;
+  if (!padded) return false;
+  value->strides = strides;
+  value->bytes = *bytes + width;
+  value->first = -below * width;
+  return true;
+}
+
 Status describe_values(Compiling& w) {
   w.program.values.resize(w.g.value_capacity());
   int64_t* dims = room_for_dims(w);
@@ -90,6 +111,10 @@ Status resize_values(Compiling& w) {
     const int64_t* const first = at;
     at = std::ranges::copy(p.dims, at).out;
     p.dims = {first, at};
+    if (p.strides.empty()) continue;
+    p.strides = {};
+    p.first = 0;
+    p.bytes = storage_bytes(p.dtype, p.layout, p.dims).value_or(0);  // of values whose dims are as they were
   }
   const auto resized = [&](uint32_t v) {
     ProgramValue& p = values[v];

@@ -4,7 +4,8 @@
 
 namespace forethought {
 
-void describe_step(const ProgramStep& step, const KernelFacts& facts, ValueNo scratch, bool share, PlanStep* planned) {
+void describe_step(const ProgramStep& step, const KernelFacts& facts, std::span<const ProgramValue> values,
+                   ValueNo scratch, bool share, PlanStep* planned) {
   planned->reads.clear();
   planned->writes.clear();
   planned->aliases.clear();
@@ -19,7 +20,11 @@ void describe_step(const ProgramStep& step, const KernelFacts& facts, ValueNo sc
   const auto in = [&](int i) { return step.inputs[i]; };
   const auto out = [&](int i) { return step.outputs[i]; };
   for (const Alias& a : facts.aliases)
-    if (in(a.in) >= 0 && out(a.out) >= 0) planned->aliases.push_back({out(a.out), in(a.in), a.byte_offset});
+    if (in(a.in) >= 0 && out(a.out) >= 0) {
+      // The kernel tells how far the first elements are apart, the planner wants to know that of the lowest.
+      const int64_t apart = values[in(a.in)].first + a.byte_offset - values[out(a.out)].first;
+      planned->aliases.push_back({out(a.out), in(a.in), apart});
+    }
   for (const Overwrite& o : facts.overwrites)
     if (in(o.in) >= 0 && out(o.out) >= 0) planned->may_overwrite.push_back({out(o.out), in(o.in)});
   for (const Window& w : facts.windows)
@@ -34,7 +39,7 @@ PlanProblem CompiledProgram::problem() const {
   p.lanes = lanes;
   for (size_t s = 0; s < steps.size(); ++s) {
     PlanStep& step = p.steps.emplace_back();
-    describe_step(steps[s], *(*facts)[s], scratch[s], shared, &step);
+    describe_step(steps[s], *(*facts)[s], values, scratch[s], shared, &step);
     step.lane = steps[s].lane;
     step.waits = steps[s].extras->waits;
     step.signals = steps[s].extras->signals;

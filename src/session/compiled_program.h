@@ -46,6 +46,7 @@ struct CompiledProgram : Program {
 
 // What the planner hears of a step. `scratch` is the value that stands for its scratch; kNoId: none. Without `share`
 // views, overwrites and windows are left out.
-void describe_step(const ProgramStep& step, const KernelFacts& facts, ValueNo scratch, bool share, PlanStep* planned);
+void describe_step(const ProgramStep& step, const KernelFacts& facts, std::span<const ProgramValue> values,
+                   ValueNo scratch, bool share, PlanStep* planned);
 
 }  // namespace forethought

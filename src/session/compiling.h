@@ -38,6 +38,9 @@ struct Compiling {
   Device device_at(int32_t place) const;
 };
 
+// Makes the value a strided view: sets strides (not owned), bytes and the place of its first element. False if these
+// are no numbers.
+bool describe_strides(std::span<const int64_t> strides, ProgramValue* value);
 // Types, numbers and byte sizes of all values, from the facts.
 Status describe_values(Compiling& w);
 // The same from the values of `like` and the formulas.

@@ -20,7 +20,11 @@ bool same_kind(const PreparedGraph& prepared, NodeId a, NodeId b) {
   const GraphNode &m = prepared.view->node(a), &n = prepared.view->node(b);
   const PreparedNode &p = prepared.nodes[a.index], &q = prepared.nodes[b.index];
   const auto same_place = [&](ValueId v, ValueId w) {
-    return v.valid() == w.valid() && (!v.valid() || prepared.values[v.index].layout == prepared.values[w.index].layout);
+    if (!v.valid() || !w.valid()) return v.valid() == w.valid();
+    const PreparedValue &a = prepared.values[v.index], &b = prepared.values[w.index];
+    return a.layout == b.layout && a.may_stride == b.may_stride &&
+           prepared.dense_because(static_cast<int32_t>(v.index)) ==
+               prepared.dense_because(static_cast<int32_t>(w.index));
   };
   if (m.op != n.op || !std::ranges::equal(m.inputs, n.inputs, same_place) ||
       !std::ranges::equal(m.outputs, n.outputs, same_place) || !same_attributes(m.attributes, n.attributes))

@@ -41,6 +41,8 @@ struct SessionOptions {
                   // the knob FORETHOUGHT_LANES is the default. At most kMostLanes
   PlanMode plan = PlanMode::packed;     // which leaves it to the knob FORETHOUGHT_PLAN
   bool share = true;                    // views, in-place and windows; off: for comparison
+  bool strided_views = true;            // values that are read where they lie in others, with gaps or in another order;
+                                        // off: copied, also without `share` or a plan. FORETHOUGHT_STRIDED_VIEWS=0 too
   std::vector<ProviderSpec> providers;  // in order of priority; empty: the CPU alone. The CPU always takes the rest
   bool allow_fallback = false;          // a requested provider that cannot load is a warning instead of an error
   int64_t memory_limit = 0;             // bytes of everything the session maps or allocates, weights too; 0: none

@@ -42,6 +42,15 @@ std::string kernel_text(const PreparedGraph& graph, const CompiledProgram& p, si
   return text;
 }
 
+// What lies with gaps, or in another order, in the bytes of another value.
+std::string strided_text(const CompiledProgram& p) {
+  std::string text;
+  for (const ProgramValue& v : p.values)
+    if (!v.strides.empty())
+      text += fmt::format("  {}: {}, steps of {} elements\n", v.name, to_string(v.dims), to_string(v.strides));
+  return text.empty() ? text : "strided views\n" + text + "\n";
+}
+
 Json kernel_json(const PreparedGraph& graph, const CompiledProgram& p, size_t s) {
   Json k{{"step", s},
          {"name", p.steps[s].name},
@@ -66,6 +75,8 @@ Json as_json(const PreparedGraph& graph, const CompiledProgram& p, const ReportS
     const auto v = value["id"].get<size_t>();
     const ProgramValue* facts = v < p.values.size() ? &p.values[v] : nullptr;  // scratch follows the graph's values
     value["dtype"] = facts && facts->dtype != DType::kUndefined ? Json(std::string(name(facts->dtype))) : Json();
+    if (facts && !facts->strides.empty())
+      value["strides"] = std::vector<int64_t>(facts->strides.begin(), facts->strides.end());
     value["dims"] = facts && facts->known ? Json(std::vector<int64_t>(facts->dims.begin(), facts->dims.end())) : Json();
   }
   j["lane_choice"] = {
@@ -140,7 +151,7 @@ std::string plan_text(const PreparedGraph& graph, const CompiledProgram& p, Repo
                       p.host_lanes.reason, p.device_copies, p.copied_bytes, p.waits.waits);
   if (p.waits.edges > p.waits.waits)
     text += fmt::format(" ({} more are implied by these and by the order within lanes)", p.waits.edges - p.waits.waits);
-  text += "\n\nkernels\n";
+  text += "\n\n" + strided_text(p) + "kernels\n";
   for (size_t s = 0; s < p.steps.size(); ++s)
     if (shown(problem, s, scope)) text += fmt::format("  {:>4} {}\n", s, p.steps[s].name) + kernel_text(graph, p, s);
   return text;

@@ -16,8 +16,9 @@ StepNo find_step(const PreparedGraph& graph, const CompiledProgram& program, std
 
 std::string plan_text(const PreparedGraph& graph, const CompiledProgram& program, ReportScope scope = {});
 
-// What to_json() tells, with "dtype" and "dims" of each value (null where only a run tells), "kernels" of the steps,
-// and "bodies": {step, body, name, plan} of what is planned inside a step. indent −1: on one line.
+// What to_json() tells, with "dtype" and "dims" of each value (null where only a run tells), "strides" of those
+// that are strided views, "kernels" of the steps, and "bodies": {step, body, name, plan} of what is planned inside a
+// step. indent −1: on one line.
 std::string plan_json(const PreparedGraph& graph, const CompiledProgram& program, ReportScope scope = {},
                       int indent = -1);
 

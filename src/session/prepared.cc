@@ -11,6 +11,7 @@
 #include "memory/mapped_file.h"
 #include "memory/system.h"
 #include "session/device_io.h"
+#include "session/strided_views.h"
 
 namespace forethought {
 namespace {
@@ -243,7 +244,7 @@ Status Preparer::prepare(Graph& g, PreparedGraph* p) {
   p->values.reserve(g.value_capacity());
   for (uint32_t i = 0; i < g.value_capacity(); ++i) {
     const GraphValue& v = g.value(ValueId{i});
-    p->values.push_back({v.layout, v.device, v.removed, -1, v.constant ? &*v.constant : nullptr});
+    p->values.push_back({v.layout, v.device, v.removed, false, -1, v.constant ? &*v.constant : nullptr});
   }
   std::vector<int32_t> readers_left(g.value_capacity(), 0);
   for (NodeId id : p->order)
@@ -262,6 +263,7 @@ Status Preparer::prepare(Graph& g, PreparedGraph* p) {
       p->bodies[{id.index, static_cast<int>(b)}] = std::move(body);
     }
   }
+  if (options_.strided_views) decide_views(g, p);
   for (ValueId v : g.outputs())
     if (g.is_constant(v)) RETURN_IF_ERROR(take_weight(g, v, p));
   for (ValueId v : g.inputs())

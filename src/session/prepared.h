@@ -34,6 +34,7 @@ struct PreparedValue {
   Layout layout;
   Device device;
   bool removed = false;
+  bool may_stride = false;           // as Operand: see strided_views.h
   int32_t weight = -1;               // which of PreparedGraph::weights holds it; -1: none
   const Tensor* constant = nullptr;  // the graph's; null: it is none. Without data where packed forms alone are read
 };
@@ -53,6 +54,12 @@ struct PreparedGraph {
   std::vector<Tensor> weights;        // constants that steps read, aligned
   std::vector<PreparedValue> values;  // by ValueId
   std::map<std::pair<uint32_t, int>, std::unique_ptr<PreparedGraph>> bodies;
+  std::map<int32_t, std::string> dense;  // by value that could be a strided view and may not be one: why
+
+  std::string_view dense_because(int32_t value) const {
+    const auto at = dense.find(value);
+    return at == dense.end() ? std::string_view() : at->second;
+  }
   // Of the outermost graph: each block counts once a session.
   std::map<const PackedBlock*, MemoryShare> pack_shares;
   std::map<std::shared_ptr<const SharedConstant>, MemoryShare> constant_shares;
@@ -64,6 +71,7 @@ struct PrepareOptions {
   bool dry = false;  // nothing is packed or copied, only counted: `budget` is a probe, and no step may run
   const DeviceSet* devices = nullptr;  // constants that live on one of them are copied there
   std::string_view model_bytes;        // the model, where it was given as bytes: constants in there are counted already
+  bool strided_views = true;           // false: every value is row-major
   bool model_goes = false;             // those bytes are there for the load alone: no constant may stay in them
 };
 

@@ -56,6 +56,7 @@ class Writer {
         return make(absl::StrCat("Concat<axis=0>(", a.name, ", ", b->name, ")"), a.rows + b->rows, a.columns);
       }
       case 5: {
+        if (a.columns > 0 && rng_.one_in(2)) return add_slice_of_columns(a);
         if (a.rows < 0) return;
         const int rows = 1 + below(a.rows);
         return make(absl::StrCat("Slice(", a.name, ", [", a.rows - rows, "], [", a.rows, "], [0])"), rows, a.columns);
@@ -72,6 +73,13 @@ class Writer {
       case 8:
         return make(absl::StrCat("Softmax<axis=-1>(", a.name, ")"), a.rows, a.columns);
       case 9: {
+        if (a.columns > 0 && a.columns % 2 == 0 && rng_.one_in(2)) {
+          const std::string one = fresh(), two = fresh();
+          emit_as(absl::StrCat(one, ", ", two), absl::StrCat("Split<axis=1, num_outputs=2>(", a.name, ")"));
+          values.push_back({one, a.rows, a.columns / 2});
+          values.push_back({two, a.rows, a.columns / 2});
+          return;
+        }
         if (a.rows < 2 || a.rows % 2) return;
         const std::string one = fresh(), two = fresh();
         emit_as(absl::StrCat(one, ", ", two), absl::StrCat("Split<axis=0, num_outputs=2>(", a.name, ")"));
@@ -80,6 +88,10 @@ class Writer {
         return;
       }
       case 10: {
+        if (a.rows == 1 && a.columns > 0 && rng_.one_in(3)) {  // repeated
+          const int rows = 2 + below(4);
+          return make(absl::StrCat("Expand(", a.name, ", [", rows, ", 1])"), rows, a.columns);
+        }
         const Matrix* b = find([&](const Matrix& m) { return m.rows == a.columns; });
         if (!b || !small(a.rows, b->columns)) return;
         return make(absl::StrCat("MatMul(", a.name, ", ", b->name, ")"), a.rows, b->columns);
@@ -136,6 +148,16 @@ class Writer {
     static constexpr const char* kOps[] = {"Add", "Sub", "Mul", "Max"};
     const Matrix* b = rng_.one_in(5) ? nullptr : find([&](const Matrix& m) { return m.like(a); });
     make(absl::StrCat(kOps[below(4)], "(", a.name, ", ", b ? b->name : "0.75", ")"), a.rows, a.columns);
+  }
+  // From some column on, by ones or twos, also backwards; rows backwards, too.
+  void add_slice_of_columns(const Matrix& a) {
+    const int step = 1 + below(2), columns = (a.columns - 1) / step + 1;
+    const bool backwards = rng_.one_in(3);
+    const std::string turned =
+        !rng_.one_in(4) ? a.name : emit(absl::StrCat("Slice(", a.name, ", [-1], [-100000], [0], [-1])"));
+    make(backwards ? absl::StrCat("Slice(", turned, ", [-1], [-100000], [1], [", -step, "])")
+                   : absl::StrCat("Slice(", turned, ", [0], [100000], [1], [", step, "])"),
+         a.rows, columns);
   }
   void add_sized_at_run(const Matrix& a) {
     const std::string found = emit(absl::StrCat("NonZero(", emit(absl::StrCat("Relu(", a.name, ")")), ")"));

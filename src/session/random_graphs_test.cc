@@ -97,12 +97,13 @@ class Devices {
 
 // What the graphs of a test had between them.
 struct Seen {
-  int64_t lanes[5] = {}, waits = 0, dynamic = 0, bodies = 0, views = 0, overwrites = 0, launches = 0;
+  int64_t lanes[5] = {}, waits = 0, dynamic = 0, bodies = 0, views = 0, strided = 0, overwrites = 0, launches = 0;
   // By lanes of the host, devices, whether one has two lanes, delays: of programs that have so many lanes.
   std::map<std::array<int, 4>, int64_t> together;
   void add(const CompiledProgram& p, const Draw& draw) {
     waits += p.waits.waits;
     views += std::ranges::count(p.plan.aliases, 1);
+    for (const ProgramValue& v : p.values) strided += !v.strides.empty();
     for (const ValuePlace& v : p.plan.values) overwrites += v.overwrites != kNoId;
     for (const ProgramStep& step : p.steps) {
       dynamic += !step.runnable;
@@ -214,6 +215,7 @@ TEST_F(RandomGraphs, Check28_ValidatorShadowAndResultsAgree) {
   EXPECT_GE(seen_.together.size(), count < 4000 ? 36u : 40u);
   for (const int64_t some : {seen_.waits, seen_.dynamic, seen_.bodies, seen_.views, seen_.overwrites, seen_.launches})
     EXPECT_GT(some, 50);
+  EXPECT_GT(seen_.strided, 20);
 }
 
 // --- Faults seeded into the programs of such graphs.

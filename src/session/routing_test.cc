@@ -183,8 +183,8 @@ class ArenaSink final : public StepSink {
         break;
       case Base::input:
         seen["input"] += outermost;
-        EXPECT_TRUE(!outermost ||
-                    arg.data == static_cast<std::byte*>(inputs_[value.index].tensor().data) + value.offset)
+        EXPECT_TRUE(!outermost || arg.data == static_cast<std::byte*>(inputs_[value.index].tensor().data) +
+                                                  value.offset + value.first)
             << which;
         break;
       case Base::none:

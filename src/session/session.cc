@@ -150,6 +150,10 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   s->device_io_ = std::make_unique<DeviceIo>(*result.graph, s->devices_);
   PrepareOptions how = prepare;
   how.devices = &s->devices_;
+  const PlanMode plan = options.plan != PlanMode::packed
+                            ? options.plan
+                            : plan_mode_from(knob_string(Knob::kPlan)).value_or(PlanMode::packed);
+  how.strided_views = plan != PlanMode::off && options.share && options.strided_views && knob_bool(Knob::kStridedViews);
   ASSIGN_OR_RETURN(s->prepared_, prepare_graph(std::move(result.graph), how, &s->weights_));
   const Graph& g = *s->prepared_->view;
   for (ValueId v : g.inputs()) s->defaults_.push_back(g.value(v).default_value);
@@ -163,8 +167,7 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
 #else
   shared.validate = options.validate_plans || knob_bool(Knob::kValidate);
 #endif
-  shared.plan = options.plan != PlanMode::packed ? options.plan
-                                                 : plan_mode_from(knob_string(Knob::kPlan)).value_or(PlanMode::packed);
+  shared.plan = plan;
   shared.share = options.share;
   shared.lanes = options.lanes != 0 ? options.lanes : static_cast<int>(knob_int(Knob::kLanes));
   shared.capacity = static_cast<size_t>(options.plan_cache_capacity);

@@ -17,7 +17,7 @@ bool decides_shapes(const Value& v) {
   if (!v.is_tensor()) return false;
   const Tensor& t = v.tensor();
   return (t.dtype == DType::kInt64 || t.dtype == DType::kInt32) && t.dims.size() <= 1 && t.device.is_host() && t.data &&
-         t.elements() <= kMostElements;
+         t.strides.empty() && t.elements() <= kMostElements;
 }
 
 constexpr int64_t kElements = -2;  // in keys: elements of inputs follow
@@ -390,7 +390,8 @@ StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> i
       tensors[i] = g.is_constant(n.inputs[i]) ? *g.value(n.inputs[i]).constant : inputs[i].tensor();
       types[i] = ValueType::tensor(tensors[i].dtype);
       shapes[i] = SymShape::of(tensors[i].dims);
-      infer_in[i].contents = &tensors[i];
+      in[i].strides = inputs[i].strides();
+      if (in[i].strides.empty()) infer_in[i].contents = &tensors[i];
       in[i].dtype = tensors[i].dtype;
       in[i].dims = tensors[i].dims;
       in[i].layout = tensors[i].layout;

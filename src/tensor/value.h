@@ -25,8 +25,11 @@ struct Tensor {
   Dims dims;
   Layout layout;
   Device device;
-  void* data = nullptr;
+  void* data = nullptr;  // the first element
   BufferRef owner;
+  // Of an input that a caller lends as it lies: elements between neighbours along each dim, 0 where it repeats and
+  // negative where it runs backwards. Empty, as everywhere else: row-major.
+  Dims strides;
 
   int64_t elements() const { return element_count(dims).value_or(0); }
   int64_t bytes() const { return storage_bytes(dtype, layout, dims).value_or(0); }

@@ -2,7 +2,9 @@
 #include "kernels/gemm/sgemm.h"
 
 #include <algorithm>
+#include <type_traits>
 
+#include "kernels/movement/transpose_2d.h"
 #include "kernels/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -247,6 +249,12 @@ void sgemm_pack(Isa isa, Matrix<T> b, int64_t k, int64_t n, float* packed, int64
     float* out = packed + panel * width * k;
     const int64_t cols = std::min(width, n - panel * width);
     const int64_t first = panel * width * b.col_stride;
+    if (std::is_same_v<T, float> && b.row_stride == 1) {
+      const auto* columns = reinterpret_cast<const char*>(b.data) + first * static_cast<int64_t>(sizeof(T));
+      transpose_2d(isa, Element::w4, columns, b.col_stride, out, width, cols, k);
+      for (int64_t p = 0; cols < width && p < k; ++p) std::fill(out + p * width + cols, out + (p + 1) * width, 0.0f);
+      continue;
+    }
     for (int64_t p0 = 0; p0 < k; p0 += kRows) {
       const int64_t p1 = std::min(k, p0 + kRows);
       if (b.col_stride == 1) {

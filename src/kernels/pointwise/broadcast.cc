@@ -10,15 +10,17 @@
 namespace forethought::kernels {
 namespace {
 
-// Strides of a row-major operand along the dimensions of `out`; false if it does not broadcast to it.
-bool broadcast_strides(std::span<const int64_t> out, std::span<const int64_t> shape, int64_t* strides) {
+// Strides of an operand, row-major if it has none of its `own`, along the dimensions of `out`; false if it does not
+// broadcast to it.
+bool broadcast_strides(std::span<const int64_t> out, std::span<const int64_t> shape, std::span<const int64_t> own,
+                       int64_t* strides) {
   if (shape.size() > out.size()) return false;
   const size_t lead = out.size() - shape.size();
   int64_t run = 1;
   for (size_t d = out.size(); d-- > 0;) {
     const int64_t extent = d < lead ? 1 : shape[d - lead];
     if (extent != out[d] && extent != 1) return false;
-    strides[d] = extent == 1 ? 0 : run;
+    strides[d] = extent == 1 ? 0 : own.empty() ? run : own[d - lead];
     run *= extent;
   }
   return true;
@@ -38,6 +40,18 @@ void fill_elements(T* out, T v, int64_t n) {
   std::memcpy(out + n - kStep, pattern, 16);
 }
 
+// The same of n elements of `in`: they are few, so a call would cost more.
+template <typename T>
+void copy_elements(T* out, const T* in, int64_t n) {
+  constexpr int64_t kStep = 16 / sizeof(T);
+  if (n < kStep) {
+    for (int64_t i = 0; i < n; ++i) out[i] = in[i];
+    return;
+  }
+  for (int64_t i = 0; i + kStep <= n; i += kStep) std::memcpy(out + i, in + i, 16);
+  std::memcpy(out + n - kStep, in + n - kStep, 16);
+}
+
 template <typename T>
 void gather_elements(const Broadcast& b, int operand, const T* data, int64_t begin, int64_t n, T* out) {
   const int rank = b.rank();
@@ -49,16 +63,21 @@ void gather_elements(const Broadcast& b, int operand, const T* data, int64_t beg
     offset += at[d] * b.stride(operand, d);
   }
   const int64_t inner = b.inner(), step = b.stride(operand, rank - 1);
-  while (true) {
-    const int64_t count = std::min(n, inner - at[rank - 1]);
+  const int64_t row_step = rank > 1 ? b.stride(operand, rank - 2) : 0;
+  const auto take = [&](int64_t count) {
     const T* p = data + offset;
     if (step == 0) {
       fill_elements(out, *p, count);
+    } else if (step == 1) {
+      copy_elements(out, p, count);
     } else {
       for (int64_t i = 0; i < count; ++i) out[i] = p[i * step];
     }
     out += count;
     n -= count;
+  };
+  while (true) {
+    take(std::min(n, inner - at[rank - 1]));
     if (n == 0) return;
     offset -= at[rank - 1] * step;
     at[rank - 1] = 0;
@@ -68,21 +87,30 @@ void gather_elements(const Broadcast& b, int operand, const T* data, int64_t beg
       offset -= b.dim(d) * b.stride(operand, d);
       at[d] = 0;
     }
+    if (rank < 2) continue;
+    // Whole rows up to the last one along their dimension.
+    const int64_t rows = std::min(n / inner, b.dim(rank - 2) - at[rank - 2]) - 1;
+    for (int64_t r = 0; r < rows; ++r, offset += row_step) take(inner);
+    at[rank - 2] += std::max<int64_t>(rows, 0);
   }
 }
 }  // namespace
 
 std::optional<Broadcast> Broadcast::from_shapes(std::span<const int64_t> out,
-                                                std::span<const std::span<const int64_t>> operands) {
+                                                std::span<const std::span<const int64_t>> operands,
+                                                std::span<const std::span<const int64_t>> strides) {
   Broadcast b;
   const std::optional<int64_t> size = checked_product(out);
   if (!size) return std::nullopt;
   const size_t rank = out.size(), count = operands.size();
-  if (std::ranges::all_of(operands, [&](const auto& o) { return std::ranges::equal(o, out); }))
+  if (std::ranges::all_of(operands, [&](const auto& o) { return std::ranges::equal(o, out); }) &&
+      std::ranges::all_of(strides, &std::span<const int64_t>::empty))
     return same(*size, static_cast<int>(count));
   absl::InlinedVector<int64_t, 24> full(rank * count);
   for (size_t k = 0; k < count; ++k)
-    if (!broadcast_strides(out, operands[k], full.data() + k * rank)) return std::nullopt;
+    if (!broadcast_strides(out, operands[k], strides.empty() ? std::span<const int64_t>() : strides[k],
+                           full.data() + k * rank))
+      return std::nullopt;
   b.size_ = *size;
   if (b.size_ == 0) return same(0, static_cast<int>(count));
 

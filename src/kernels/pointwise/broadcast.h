@@ -18,10 +18,11 @@ class Broadcast {
     kMixed,
   };
 
-  // For row-major operands whose shapes broadcast (by numpy's rule) to `out`; nullopt if one does not or a size
-  // overflows.
+  // For operands whose shapes broadcast (by numpy's rule) to `out`; nullopt if one does not or a size overflows.
+  // `strides`: one an operand, elements between neighbours along each of its dims, of any sign; empty: row-major.
   static std::optional<Broadcast> from_shapes(std::span<const int64_t> out,
-                                              std::span<const std::span<const int64_t>> operands);
+                                              std::span<const std::span<const int64_t>> operands,
+                                              std::span<const std::span<const int64_t>> strides = {});
   // For operands of exactly the output's size.
   static Broadcast same(int64_t size, int operands);
 

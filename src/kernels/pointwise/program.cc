@@ -327,7 +327,7 @@ void Program::run_tiles(const Broadcast& shape, const void* const* inputs, void*
           result = {inputs[k], true};
         } else if (shape.access(k) == Broadcast::Access::kContiguous) {
           result = {advance(inputs[k], pos, width), false};
-        } else if (by_rows && stride <= 1) {
+        } else if (by_rows && (stride == 0 || stride == 1)) {
           result = {advance(inputs[k], walk.offset[k] + walk.column * stride, width), stride == 0};
         } else {
           shape.gather(k, inputs[k], width, pos, n, slot);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "kernels/movement/strided_copy.h"
 #include "kernels/pointwise/program.h"
 
 namespace forethought::kernels {
@@ -37,6 +38,34 @@ BENCHMARK_CAPTURE(binary, f32_channel_7x7, DType::kFloat, map({8, 128, 49}, {8, 
 BENCHMARK_CAPTURE(binary, f32_channel_56x56, DType::kFloat, map({1, 64, 3136}, {1, 64, 3136}, {64, 1}));
 BENCHMARK_CAPTURE(binary, f32_row_768, DType::kFloat, map({128, 768}, {128, 768}, {768}));
 BENCHMARK_CAPTURE(binary, f32_row_3, DType::kFloat, map({20000, 3}, {20000, 3}, {3}));
+
+// A sum with a matrix whose steps are given, read where it lies or copied to rows first.
+void with_view(benchmark::State& state, int64_t rows, int64_t columns, int64_t row_step, int64_t column_step,
+               bool copies) {
+  Program p(active_isa());
+  const int a = p.add_input(DType::kFloat), b = p.add_input(DType::kFloat);
+  if (!p.finish(p.apply(PointwiseOp::Add, {a, b}), DType::kFloat).ok()) return state.SkipWithError("no kernel");
+  const int64_t out[] = {rows, columns}, steps[] = {row_step, column_step}, whole[] = {columns, 1};
+  const std::span<const int64_t> shapes[] = {out, out}, strides[] = {{}, steps};
+  const Broadcast same = Broadcast::same(rows * columns, 2), view = *Broadcast::from_shapes(out, shapes, strides);
+  const StridedCopy copy(Element::w4, out, steps, whole);
+  std::vector<float> x(rows * columns), y(rows * row_step + columns * column_step), z(rows * columns), dense(z.size());
+  for (auto _ : state) {
+    if (copies) copy.run(active_isa(), y.data(), dense.data(), 0, copy.units());
+    const void* inputs[] = {x.data(), copies ? dense.data() : y.data()};
+    p.run(copies ? same : view, inputs, z.data(), 0, rows * columns);
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * rows * columns);
+}
+BENCHMARK_CAPTURE(with_view, half_of_rows_stepped_over, 256, 1024, 2048, 1, false);
+BENCHMARK_CAPTURE(with_view, half_of_rows_copied, 256, 1024, 2048, 1, true);
+BENCHMARK_CAPTURE(with_view, short_rows_stepped_over, 4096, 32, 64, 1, false);
+BENCHMARK_CAPTURE(with_view, short_rows_copied, 4096, 32, 64, 1, true);
+BENCHMARK_CAPTURE(with_view, columns_stepped_over, 512, 512, 1, 512, false);
+BENCHMARK_CAPTURE(with_view, columns_copied, 512, 512, 1, 512, true);
+BENCHMARK_CAPTURE(with_view, every_second_stepped_over, 256, 512, 1024, 2, false);
+BENCHMARK_CAPTURE(with_view, every_second_copied, 256, 512, 1024, 2, true);
 
 void unary(benchmark::State& state, PointwiseOp op) {
   Program p(active_isa());

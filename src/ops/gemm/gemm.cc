@@ -53,6 +53,10 @@ struct GemmBase {
     return gemm_pack_spec(ctx.isa, 1, b->dtype, 1, k, n, transB ? 1 : cols, transB ? cols : 1);
   }
 
+  bool takes_view(const PrepareCtx& ctx, int input, ViewUnit unit, int readers) const {
+    return gemm_takes_view(ctx, input, unit, readers);
+  }
+
   StatusOr<KernelFacts> choose_with(const kernels::Epilogue& epilogue, const ChooseCtx& ctx) const {
     if (!sizes_known(ctx)) {
       KernelFacts facts;
@@ -79,10 +83,14 @@ struct GemmBase {
     p.m = a.dims[transA];
     p.k = a.dims[!transA];
     p.n = b.dims[!transB];
-    p.a_row = transA ? 1 : a.dims[1];
-    p.a_col = transA ? a.dims[1] : 1;
-    p.b_row = transB ? 1 : b.dims[1];
-    p.b_col = transB ? b.dims[1] : 1;
+    const auto steps = [](const Operand& o) {
+      return o.strides.empty() ? row_major_strides(o.dims) : Dims(o.strides.begin(), o.strides.end());
+    };
+    const Dims a_steps = steps(a), b_steps = steps(b);
+    p.a_row = a_steps[transA];
+    p.a_col = a_steps[!transA];
+    p.b_row = b_steps[transB];
+    p.b_col = b_steps[!transB];
     p.b_packed = b.packed != nullptr;
     p.alpha = alpha;
     p.epilogue = epilogue;

@@ -122,7 +122,7 @@ class SgemmInstance final : public Runnable {
     const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, panel_ * p_.k));
     parallel_ranges(ctx, p_.b_matrices * count, grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t u = begin; u < end; ++u) {
-        const Matrix<T> m{b + u / count * p_.k * p_.n + skipped * p_.b_col, p_.b_row, p_.b_col};
+        const Matrix<T> m{b + p_.b_at(u / count) + skipped * p_.b_col, p_.b_row, p_.b_col};
         kernels::sgemm_pack<T>(p_.isa, m, p_.k, p_.n - skipped, to + u / count * size, u % count, u % count + 1);
       }
     });
@@ -171,7 +171,7 @@ class SgemmInstance final : public Runnable {
       T* out = y + index * p_.m * p_.n;
       const float* panels = packed + e.b * packed_size;
       if constexpr (!kHalf) {
-        const float* b = ctx.in_as<float>(1) + (in_place_ ? e.b * p_.k * p_.n : 0);
+        const float* b = ctx.in_as<float>(1) + (in_place_ ? p_.b_at(e.b) : 0);
         multiply(b, panels, {a + e.a, p_.a_row, p_.a_col}, out, p_.n, r0, r1, p0, p1);
         kernels::sgemm_finish(p_.isa, finish, out, p_.n, r0, r1, j0, j1);
       } else {
@@ -230,7 +230,7 @@ class ReferenceInstance final : public Runnable {
       const int64_t r1 = std::min(p_.m, r0 + kRows), j1 = std::min(p_.n, j0 + kCols);
       const BatchEntry e = entry(p_, index);
       const Matrix<T> ma{a + e.a + r0 * p_.a_row, p_.a_row, p_.a_col};
-      const Matrix<T> mb{b + e.b * p_.k * p_.n + j0 * p_.b_col, p_.b_row, p_.b_col};
+      const Matrix<T> mb{b + p_.b_at(e.b) + j0 * p_.b_col, p_.b_row, p_.b_col};
       T* out = y + index * p_.m * p_.n + r0 * p_.n + j0;
       const auto addend = [&](int64_t i, int64_t j) { return z[(r0 + i) * p_.z_row + (j0 + j) * p_.z_col]; };
       if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
@@ -279,6 +279,13 @@ bool served_by_sgemm(Isa isa, DType dtype) { return isa != Isa::scalar && (dtype
 
 }  // namespace
 
+int64_t GemmProblem::b_at(int64_t index) const {
+  if (b_own.empty()) return index * k * n;
+  int64_t at = 0;
+  for (size_t d = b_own.size(); d-- > 0; index /= b_own[d]) at += index % b_own[d] * b_steps[d];
+  return at;
+}
+
 std::vector<PackSpec> gemm_pack_spec(Isa isa, int input, DType dtype, int64_t matrices, int64_t k, int64_t n,
                                      int64_t row, int64_t col) {
   if (!served_by_sgemm(isa, dtype) || matrices < 1 || k < 1 || n < 1) return {};
@@ -304,6 +311,15 @@ std::vector<PackSpec> gemm_pack_spec(Isa isa, int input, DType dtype, int64_t ma
     return absl::OkStatus();
   };
   return {std::move(spec)};
+}
+
+bool gemm_takes_view(const PrepareCtx& ctx, int input, ViewUnit unit, int readers) {
+  if (input > 1 || (unit != kRowUnit && unit != kColumnUnit)) return false;
+  const Tensor* b = ctx.constants.size() > 1 ? ctx.constants[1] : nullptr;
+  // oneDNN takes rows of A as they follow one another only.
+  if (input == 0 && b && packs_bf16(ctx.isa, b->dtype, 1)) return false;
+  // Each reader of columns brings them into rows while it packs: as a copy does, once for all.
+  return input == 0 || unit == kRowUnit || readers == 1;
 }
 
 Refit refit_gemm(const GemmProblem& p, const Runnable& earlier) {

@@ -62,6 +62,41 @@ Dims batch_steps(std::span<const int64_t> batch, std::span<const int64_t> own) {
 
 bool sizes_known(const ChooseCtx& ctx) { return ctx.inputs[0].known && ctx.inputs[1].known && ctx.outputs[0].known; }
 
+// Where B is a strided view: its matrices, of which those that repeat along a dim count once.
+void set_strides_of_b(const Operand& b, GemmProblem* p) {
+  const size_t own = b.dims.size() - std::min<size_t>(2, b.dims.size());
+  if (b.strides.empty()) return;
+  p->b_row = b.dims.size() == 1 ? b.strides[0] : b.strides[own];
+  p->b_col = p->n == 1 ? 1 : b.strides[own + 1];
+  p->b_steps.assign(b.strides.begin(), b.strides.begin() + static_cast<std::ptrdiff_t>(own));
+  for (size_t d = 0; d < own; ++d) p->b_own.push_back(b.strides[d] == 0 ? 1 : b.dims[d]);
+}
+
+// The same of A. Without strides it is rows of k elements.
+void set_strides_of_a(const Operand& a, std::span<const int64_t> own, GemmProblem* p) {
+  if (a.strides.empty()) {
+    p->a_batch = batch_steps(p->batch, own);
+    for (int64_t& s : p->a_batch) s *= p->m * p->k;
+    return;
+  }
+  p->a_col = a.strides.back();
+  p->a_row = a.strides.size() == 1 ? 0 : a.strides[own.size()];
+  p->a_batch.assign(p->batch.size(), 0);
+  for (size_t d = 0; d < own.size(); ++d)
+    if (own[d] != 1) p->a_batch[p->batch.size() - own.size() + d] = a.strides[d];
+}
+
+// From each row of A to the next over all batches, if all are as far apart.
+std::optional<int64_t> even_rows(const GemmProblem& p) {
+  int64_t step = p.a_row, rows = p.m;
+  for (size_t d = p.batch.size(); d-- > 0; rows *= p.batch[d]) {
+    if (p.batch[d] == 1) continue;
+    if (rows == 1) step = p.a_batch[d];
+    if (p.a_batch[d] != step * rows) return std::nullopt;
+  }
+  return step;
+}
+
 // Of known sizes.
 StatusOr<GemmProblem> problem_of(const ChooseCtx& ctx, int bias, const kernels::Epilogue& epilogue) {
   const Operand &a = ctx.inputs[0], &b = ctx.inputs[1], &y = ctx.outputs[0];
@@ -79,14 +114,16 @@ StatusOr<GemmProblem> problem_of(const ChooseCtx& ctx, int bias, const kernels::
   const auto own_a = a.dims.first(a.dims.size() - std::min<size_t>(2, a.dims.size()));
   const auto own_b = b.dims.first(b.dims.size() - std::min<size_t>(2, b.dims.size()));
   p.batch.assign(y.dims.begin(), y.dims.end() - (row ? 0 : 1) - (column ? 0 : 1));
-  for (int64_t d : own_b) p.b_matrices *= d;
-  p.b_batch = batch_steps(p.batch, own_b);
-  p.a_batch = batch_steps(p.batch, own_a);
-  for (int64_t& s : p.a_batch) s *= p.m * p.k;
+  set_strides_of_b(b, &p);
+  const std::span<const int64_t> matrices = b.strides.empty() ? own_b : std::span<const int64_t>(p.b_own);
+  for (int64_t d : matrices) p.b_matrices *= d;
+  p.b_batch = batch_steps(p.batch, matrices);
+  set_strides_of_a(a, own_a, &p);
   const bool a_is_whole = std::equal(own_a.begin(), own_a.end(), p.batch.begin(), p.batch.end());
-  if (p.b_matrices == 1 && a_is_whole) {
+  if (const auto step = even_rows(p); step && p.b_matrices == 1 && a_is_whole) {
     // One B for every batch entry: A's batches are more rows of one product.
     for (int64_t d : p.batch) p.m *= d;
+    p.a_row = *step;
     p.batch.clear();
     p.a_batch.clear();
     p.b_batch.clear();
@@ -120,7 +157,13 @@ Refit refit_matmul(const ChooseCtx& ctx, int bias, const kernels::Epilogue& epil
 
 }  // namespace
 
-struct MatMul {
+struct MatMulViews {
+  bool takes_view(const PrepareCtx& ctx, int input, ViewUnit unit, int readers) const {
+    return gemm_takes_view(ctx, input, unit, readers);
+  }
+};
+
+struct MatMul : MatMulViews {
   static constexpr OpName name{"MatMul"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{.min_inputs = 2, .max_inputs = 2, .in = {kMatMulTypes, kMatMulTypes}};
@@ -133,7 +176,7 @@ struct MatMul {
 DEFINE_OP(MatMul)
 
 // forethought.FusedMatMul(a, b, bias?): activation(a·b + bias); the bias has one element a column, or one in all.
-struct FusedMatMul {
+struct FusedMatMul : MatMulViews {
   std::string activation;
   std::vector<float> activation_params;
 

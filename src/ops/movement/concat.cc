@@ -12,6 +12,7 @@ struct Concat {
 
   Status infer(InferCtx& c) const;
   bool accepts(LayoutQuery& q) const;
+  bool takes_view(const PrepareCtx&, int, ViewUnit, int) const { return true; }
   StatusOr<movement::Moves> moves(const movement::View& v) const;
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const;
   Status run(RunCtx& ctx) const { return movement::move_now(*this, ctx); }
@@ -103,7 +104,11 @@ StatusOr<movement::Moves> Concat::moves(const movement::View& v) const {
   int64_t offset = 0;
   for (int i = 0; i < static_cast<int>(v.in.size()); ++i) {
     const int64_t piece = v.in[i].dims[at] * inner;
-    moves.push_back({i, 0, 0, offset, e, kernels::window_copy(e, outer, piece, piece, dims[at] * inner)});
+    const movement::Piece& from = v.in[i];
+    const kernels::StridedCopy copy = from.strides.empty()
+                                          ? kernels::window_copy(e, outer, piece, piece, dims[at] * inner)
+                                          : kernels::StridedCopy(e, from.dims, from.strides, row_major_strides(dims));
+    moves.push_back({i, 0, 0, offset, e, copy, {}});
     offset += piece;
   }
   if (offset != dims[at] * inner)

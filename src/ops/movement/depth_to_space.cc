@@ -36,8 +36,13 @@ struct DepthToSpace {
     const int64_t dcr[] = {in[0], b, b, channels, in[2], in[3]}, dcr_order[] = {0, 3, 4, 1, 5, 2};
     const int64_t crd[] = {in[0], channels, b, b, in[2], in[3]}, crd_order[] = {0, 1, 4, 2, 5, 3};
     return movement::Moves{
-        {0, 0, 0, 0, e,
-         mode == "DCR" ? kernels::transpose_copy(e, dcr, dcr_order) : kernels::transpose_copy(e, crd, crd_order)}};
+        {0,
+         0,
+         0,
+         0,
+         e,
+         mode == "DCR" ? kernels::transpose_copy(e, dcr, dcr_order) : kernels::transpose_copy(e, crd, crd_order),
+         {}}};
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
   Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {

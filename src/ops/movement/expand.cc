@@ -3,7 +3,7 @@
 
 namespace forethought {
 
-struct Expand {
+struct Expand : movement::PicksFromView {
   static constexpr OpName name{"Expand"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{.min_inputs = 2, .max_inputs = 2, .in = {movement::kMoved, DType::kInt64}};
@@ -11,9 +11,14 @@ struct Expand {
 
   Status infer(InferCtx& c) const;
   StatusOr<movement::Moves> moves(const movement::View& v) const {
-    const kernels::Element e = kernels::element_of(v.in[0].dtype);
-    return movement::Moves{{0, 0, 0, 0, e, kernels::expand_copy(e, v.in[0].dims, v.out[0].dims)}};
+    const std::span<const int64_t> dims = v.in[0].dims, out = v.out[0].dims;
+    const Dims own = v.steps(0);
+    Dims steps(out.size(), 0);
+    for (size_t d = 0; d < dims.size(); ++d)
+      if (dims[d] != 1) steps[out.size() - dims.size() + d] = own[d];
+    return movement::Moves{movement::pick(v, 0, 0, 0, steps)};
   }
+  std::optional<ViewUnit> gives_view(const PrepareCtx&, int, ViewUnit unit, int) const { return unit; }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
   Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
     return movement::refit_moves(*this, ctx, earlier);

@@ -3,7 +3,7 @@
 
 namespace forethought {
 
-struct Flatten {
+struct Flatten : movement::HandsViewOn {
   int64_t axis = 1;
   static constexpr OpName name{"Flatten"};
   static constexpr auto attrs = std::tuple{attr("axis", &Flatten::axis)};

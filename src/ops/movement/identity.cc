@@ -3,7 +3,7 @@
 
 namespace forethought {
 
-struct Identity {
+struct Identity : movement::HandsViewOn {
   static constexpr OpName name{"Identity"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{.elementwise = true};

@@ -9,6 +9,7 @@ namespace {
 struct Described {
   absl::InlinedVector<Alias, 1> aliases;
   std::string_view form;  // of the longest move; empty: nothing moves
+  int copied = -1;        // the first output that is a copy and could be a strided view, had its readers let it
   bool operator==(const Described&) const = default;
 };
 
@@ -20,10 +21,16 @@ Described describe(std::span<const Move> moves) {
     if (!longest || m.copy.units() * m.copy.grain() > longest->copy.units() * longest->copy.grain()) longest = &m;
     const bool alone = std::count_if(moves.begin(), moves.end(),
                                      [&](const Move& o) { return o.out == m.out && o.copy.units() > 0; }) == 1;
+    if (!m.strides.empty()) {
+      d.aliases.push_back({m.out, m.in, m.in_at * kernels::element_pitch(m.element), true});
+      continue;
+    }
+    if (d.copied < 0 && alone && !m.copy.contiguous()) d.copied = m.out;
     if (alone && m.copy.contiguous() && m.out_at == 0 && m.element != kernels::Element::string)
       d.aliases.push_back({m.out, m.in, m.in_at * kernels::element_pitch(m.element)});
   }
-  if (longest) d.form = longest->copy.contiguous() ? "whole" : longest->copy.form();
+  if (longest)
+    d.form = !longest->strides.empty() ? "view" : longest->copy.contiguous() ? "whole" : longest->copy.form();
   return d;
 }
 
@@ -34,6 +41,10 @@ class MovesInstance final : public Runnable {
   Status run(RunCtx& ctx) const override {
     run_moves(ctx, moves_);
     return absl::OkStatus();
+  }
+  std::span<const int64_t> strides(int out) const override {
+    const auto m = std::ranges::find(moves_, out, &Move::out);
+    return m == moves_.end() ? std::span<const int64_t>() : m->strides;
   }
   std::span<const Move> moves() const { return moves_; }
 
@@ -54,9 +65,14 @@ absl::InlinedVector<int64_t, 8> View::ints(size_t i) const {
   return r;
 }
 
+Dims View::steps(size_t i) const {
+  return in[i].strides.empty() ? row_major_strides(in[i].dims) : Dims(in[i].strides.begin(), in[i].strides.end());
+}
+
 View view_of(const ChooseCtx& ctx) {
   const auto piece = [](const Operand& o) {
-    return Piece{o.present, o.known, o.dtype, o.layout, o.dims, o.constant ? o.constant->data : nullptr};
+    return Piece{o.present, o.known,      o.dtype,        o.layout, o.dims, o.constant ? o.constant->data : nullptr,
+                 o.strides, o.may_stride, o.dense_because};
   };
   View v;
   for (const Operand& o : ctx.inputs) v.in.push_back(piece(o));
@@ -65,7 +81,9 @@ View view_of(const ChooseCtx& ctx) {
 }
 
 View view_of(const RunCtx& ctx) {
-  const auto piece = [](const Arg& a) { return Piece{a.present, true, a.dtype, a.layout, a.dims(), a.data}; };
+  const auto piece = [](const Arg& a) {
+    return Piece{a.present, true, a.dtype, a.layout, a.dims(), a.data, a.strides(), false, {}};
+  };
   View v;
   for (const Arg& a : ctx.inputs) v.in.push_back(piece(a));
   for (const Arg& a : ctx.outputs) v.out.push_back(piece(a));
@@ -78,17 +96,74 @@ void run_moves(RunCtx& ctx, std::span<const Move> moves) {
     if (m.copy.units() == 0) continue;
     const void* from = kernels::advance(ctx.in(m.in).as<const void>(), m.element, m.in_at);
     void* to = kernels::advance(ctx.out(m.out).as<void>(), m.element, m.out_at);
-    if (from == to && m.copy.contiguous()) continue;
+    if (from == to && (m.copy.contiguous() || !m.strides.empty())) continue;
     parallel_ranges(ctx, m.copy.units(), m.copy.grain(),
                     [&](int64_t begin, int64_t end, int) { m.copy.run(isa, from, to, begin, end); });
   }
 }
 
+Move pick(const View& view, int in, int out, int64_t in_at, std::span<const int64_t> steps) {
+  const kernels::Element e = kernels::element_of(view.in[in].dtype);
+  const Piece& o = view.out[out];
+  Move m{in, out, in_at, 0, e, kernels::StridedCopy(e, o.dims, steps, row_major_strides(o.dims)), {}};
+  if (!o.may_stride || e == kernels::Element::string || m.copy.units() == 0 || m.copy.contiguous()) return m;
+  Dims extents(o.dims.begin(), o.dims.end());
+  m.strides.assign(steps.begin(), steps.end());
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if (extents[d] == 1) m.strides[d] = 0;
+    if (m.strides[d] == 0) extents[d] = 1;  // what repeats is written once
+  }
+  m.copy = kernels::StridedCopy(e, extents, m.strides, m.strides);
+  return m;
+}
+
+namespace {
+
+// The steps along `to` of elements that lie `steps` apart along `from`, in the same order; nothing where none say it.
+// Both have the same number of elements, which is not 0.
+std::optional<Dims> steps_under(std::span<const int64_t> from, std::span<const int64_t> steps,
+                                std::span<const int64_t> to) {
+  Dims result(to.size(), 0);
+  size_t i = 0, k = 0;
+  while (i < from.size() || k < to.size()) {
+    // The next dims of both that have as many elements.
+    const size_t i0 = i, k0 = k;
+    int64_t a = i < from.size() ? from[i++] : 1, b = k < to.size() ? to[k++] : 1;
+    while (a != b) {
+      if (a < b) {
+        if (i == from.size()) return std::nullopt;
+        a *= from[i++];
+      } else {
+        if (k == to.size()) return std::nullopt;
+        b *= to[k++];
+      }
+    }
+    // They must be one run of even steps in `from`.
+    int64_t step = 0, elements = 1;
+    for (size_t d = i; d-- > i0;) {
+      if (from[d] == 1) continue;
+      if (elements == 1) step = steps[d];
+      if (steps[d] != step * elements) return std::nullopt;
+      elements *= from[d];
+    }
+    for (size_t d = k; d-- > k0; step *= to[d]) result[d] = step;
+  }
+  return result;
+}
+
+}  // namespace
+
 Move whole(const View& view, int in, int out) {
   const Piece& p = view.in[in];
   const kernels::Element e = kernels::element_of(p.dtype);
+  if (!p.strides.empty()) {
+    if (view.out[out].may_stride && p.elements() > 0) {
+      if (const auto steps = steps_under(p.dims, p.strides, view.out[out].dims)) return pick(view, in, out, 0, *steps);
+    }
+    return {in, out, 0, 0, e, kernels::StridedCopy(e, p.dims, p.strides, row_major_strides(p.dims)), {}};
+  }
   const int64_t n = storage_elements(p.layout, p.dims).value_or(0);
-  return {in, out, 0, 0, e, kernels::window_copy(e, 1, n, n, n)};
+  return {in, out, 0, 0, e, kernels::window_copy(e, 1, n, n, n), {}};
 }
 
 KernelFacts facts_of(const OpName& name, const View& view, Moves moves) {
@@ -98,6 +173,9 @@ KernelFacts facts_of(const OpName& name, const View& view, Moves moves) {
   facts.aliases = std::move(d.aliases);
   if (!d.form.empty()) facts.kernel.append(".").append(d.form);
   if (!view.in.empty() && view.in[0].present) absl::StrAppend(&facts.kernel, ".", forethought::name(view.in[0].dtype));
+  if (d.copied >= 0 && !view.out[d.copied].dense_because.empty())
+    facts.refused.push_back({absl::StrCat(facts.kernel.substr(0, facts.kernel.find('.')), ".view"),
+                             std::string(view.out[d.copied].dense_because)});
   facts.instance = std::make_shared<MovesInstance>(std::move(moves));
   return facts;
 }

@@ -26,7 +26,10 @@ struct Piece {
   DType dtype = DType::kUndefined;
   Layout layout;
   std::span<const int64_t> dims;
-  const void* contents = nullptr;  // null: not known yet
+  const void* contents = nullptr;    // null: not known yet
+  std::span<const int64_t> strides;  // of a strided view; empty: row-major
+  bool may_stride = false;           // of an output, as in Operand
+  std::string_view dense_because;    // the same
   int64_t elements() const { return element_count(dims).value_or(0); }
 };
 struct View {
@@ -34,6 +37,8 @@ struct View {
   bool has(size_t i) const { return i < in.size() && in[i].present; }
   // The elements of input i, an i32 or i64 tensor whose contents are known.
   absl::InlinedVector<int64_t, 8> ints(size_t i) const;
+  // Elements between neighbours along each dim of input i, whose layout is plain.
+  Dims steps(size_t i) const;
 };
 View view_of(const ChooseCtx& ctx);
 View view_of(const RunCtx& ctx);
@@ -43,6 +48,7 @@ struct Move {
   int64_t in_at = 0, out_at = 0;  // element offsets
   kernels::Element element = kernels::Element::w1;
   kernels::StridedCopy copy;
+  std::vector<int64_t> strides;  // of the output, if it is a strided view; then out_at is 0
 };
 using Moves = absl::InlinedVector<Move, 2>;
 
@@ -50,11 +56,15 @@ using Moves = absl::InlinedVector<Move, 2>;
 // honoured) is skipped.
 void run_moves(RunCtx& ctx, std::span<const Move> moves);
 
-// A move of all of input `in`, as it lies, to output `out`: Reshape and its like.
+// Output `out` as what lies from element `in_at` of input `in` on, `steps` elements apart along each dim of the output:
+// a strided view where the output may be one and these are not one run, else a copy.
+Move pick(const View& view, int in, int out, int64_t in_at, std::span<const int64_t> steps);
+// A move of all of input `in`, as it lies, to output `out`: Reshape and its like. Of a strided view it is one again, if
+// the output may be and steps can say it.
 Move whole(const View& view, int in, int out);
 
-// Fills in kernel name, instance and views (an output that is one contiguous run of one input). Strings are objects and
-// have no views.
+// Fills in kernel name, instance and views (an output that is one contiguous run of one input, or a strided view of
+// it). Strings are objects and have no views.
 KernelFacts facts_of(const OpName& name, const View& view, Moves moves);
 // Whether facts_of() made it; then refit_moves() is for other dims.
 bool is_of_moves(const Runnable& earlier);
@@ -108,6 +118,18 @@ StatusOr<KernelFacts> choose_moves(const S& op, const ChooseCtx& ctx) {
   ASSIGN_OR_RETURN(Moves moves, op.moves(view));
   return facts_of(S::name, view, std::move(moves));
 }
+// The Kernel's answers of an operator that keeps all elements of input 0 in their order under other dims: it hands a
+// strided view on, which its only reader may as well copy where steps cannot say it.
+struct HandsViewOn {
+  bool takes_view(const PrepareCtx&, int input, ViewUnit, int readers) const { return input == 0 && readers == 1; }
+  std::optional<ViewUnit> gives_view(const PrepareCtx&, int, ViewUnit unit, int) const {
+    return unit == kRowUnit ? kRowUnit : kNoUnit;
+  }
+};
+// The first of one that picks elements of input 0, as a view of the view or a copy.
+struct PicksFromView {
+  bool takes_view(const PrepareCtx&, int input, ViewUnit, int) const { return input == 0; }
+};
 template <typename S>
 Refit refit_moves(const S& op, const ChooseCtx& ctx, const Runnable& earlier) {
   if (!is_of_moves(earlier)) return {};

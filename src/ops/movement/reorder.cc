@@ -80,7 +80,7 @@ StatusOr<KernelFacts> Reorder::channels_last(const ChooseCtx& ctx, bool to_last)
   const int64_t first[] = {in.dims[0], in.dims[1], spatial}, last[] = {in.dims[0], spatial, in.dims[1]},
                 swap[] = {0, 2, 1};
   movement::Moves moves{
-      {0, 0, 0, 0, e, kernels::transpose_copy(e, to_last ? std::span(first) : std::span(last), swap)}};
+      {0, 0, 0, 0, e, kernels::transpose_copy(e, to_last ? std::span(first) : std::span(last), swap), {}}};
   return movement::facts_of(name, movement::view_of(ctx), std::move(moves));
 }
 

@@ -3,7 +3,7 @@
 
 namespace forethought {
 
-struct Reshape {
+struct Reshape : movement::HandsViewOn {
   bool allowzero = false;
   static constexpr OpName name{"Reshape"};
   static constexpr auto attrs = std::tuple{attr("allowzero", &Reshape::allowzero)};

@@ -69,7 +69,7 @@ Status check_lengths(size_t starts, size_t ends, size_t axes, size_t steps) {
 
 }  // namespace
 
-struct Slice {
+struct Slice : movement::PicksFromView {
   static constexpr OpName name{"Slice"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{.min_inputs = 3,
@@ -80,6 +80,7 @@ struct Slice {
 
   Status infer(InferCtx& c) const;
   StatusOr<movement::Moves> moves(const movement::View& v) const;
+  std::optional<ViewUnit> gives_view(const PrepareCtx&, int, ViewUnit unit, int) const;
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
   Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
     return movement::refit_moves(*this, ctx, earlier);
@@ -87,6 +88,25 @@ struct Slice {
   Status run(RunCtx& ctx) const { return movement::move_now(*this, ctx); }
 };
 DEFINE_OP(Slice)
+
+// The unit stays where its axis is surely stepped through by ones or twos: what is left out then lies in the same lines
+// of the cache.
+std::optional<ViewUnit> Slice::gives_view(const PrepareCtx& ctx, int, ViewUnit unit, int rank) const {
+  const auto at = [&](size_t input, int64_t i) -> std::optional<int64_t> {
+    const Tensor* t = input < ctx.constants.size() ? ctx.constants[input] : nullptr;
+    if (!t || !t->data || i >= t->elements()) return std::nullopt;
+    return t->dtype == DType::kInt32 ? kernels::load_element<int32_t>(t->data, i)
+                                     : kernels::load_element<int64_t>(t->data, i);
+  };
+  if (ctx.constants.size() < 5) return unit;
+  if (!at(4, 0) || !at(3, 0) || rank < 0) return kNoUnit;
+  for (int64_t i = 0; at(4, i); ++i) {
+    const int64_t axis = at(3, i).value_or(-1);
+    const bool far_apart = *at(4, i) < -2 || *at(4, i) > 2;
+    if (far_apart && (axis < 0 ? -1 - axis : rank - 1 - axis) == unit) return kNoUnit;
+  }
+  return unit;
+}
 
 StatusOr<movement::Moves> Slice::moves(const movement::View& v) const {
   const std::span<const int64_t> dims = v.in[0].dims;
@@ -111,10 +131,13 @@ StatusOr<movement::Moves> Slice::moves(const movement::View& v) const {
   }
   if (!std::equal(count.begin(), count.end(), v.out[0].dims.begin(), v.out[0].dims.end()))
     return invalid(absl::StrCat("the slice is ", to_string(count), ", not ", to_string(v.out[0].dims), " as planned"));
-  movement::Move m;
-  m.element = kernels::element_of(v.in[0].dtype);
-  m.copy = kernels::slice_copy(m.element, dims, first, step, count, &m.in_at);
-  return movement::Moves{std::move(m)};
+  Dims apart = v.steps(0);
+  int64_t at = 0;
+  for (size_t d = 0; d < apart.size(); ++d) {
+    at += first[d] * apart[d];
+    apart[d] *= count[d] > 1 ? step[d] : 0;  // a single element is read without a step, which may be any number
+  }
+  return movement::Moves{movement::pick(v, 0, 0, at, apart)};
 }
 
 Status Slice::infer(InferCtx& c) const {

@@ -35,7 +35,7 @@ struct SpaceToDepth {
     const kernels::Element e = kernels::element_of(v.in[0].dtype);
     const int64_t dims[] = {in[0], in[1], in[2] / b, b, in[3] / b, b};
     const int64_t dcr[] = {0, 3, 5, 1, 2, 4}, crd[] = {0, 1, 3, 5, 2, 4};
-    return movement::Moves{{0, 0, 0, 0, e, kernels::transpose_copy(e, dims, mode == "DCR" ? dcr : crd)}};
+    return movement::Moves{{0, 0, 0, 0, e, kernels::transpose_copy(e, dims, mode == "DCR" ? dcr : crd), {}}};
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
   Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {

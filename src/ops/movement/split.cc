@@ -3,7 +3,7 @@
 
 namespace forethought {
 
-struct Split {
+struct Split : movement::PicksFromView {
   int64_t axis = 0;
   std::optional<int64_t> num_outputs;
   static constexpr OpName name{"Split"};
@@ -18,6 +18,7 @@ struct Split {
   Status infer(InferCtx& c) const;
   bool accepts(LayoutQuery& q) const;
   StatusOr<movement::Moves> moves(const movement::View& v) const;
+  std::optional<ViewUnit> gives_view(const PrepareCtx&, int, ViewUnit unit, int) const { return unit; }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const {
     for (size_t i = 32; i < ctx.outputs.size(); ++i)
       if (ctx.outputs[i].present && !ctx.outputs[i].known)
@@ -151,8 +152,12 @@ StatusOr<movement::Moves> Split::moves(const movement::View& v) const {
   for (int i = 0; i < static_cast<int>(v.out.size()); ++i) {
     ASSIGN_OR_RETURN(const int64_t extent, extent_of(v, i, at));
     const int64_t piece = extent * inner;
-    if (v.out[i].present)
-      moves.push_back({0, i, offset, 0, e, kernels::window_copy(e, outer, piece, dims[at] * inner, piece)});
+    if (v.out[i].present && (v.out[i].may_stride || !v.in[0].strides.empty())) {
+      const Dims steps = v.steps(0);
+      moves.push_back(movement::pick(v, 0, i, offset / std::max<int64_t>(1, inner) * steps[at], steps));
+    } else if (v.out[i].present) {
+      moves.push_back({0, i, offset, 0, e, kernels::window_copy(e, outer, piece, dims[at] * inner, piece), {}});
+    }
     offset += piece;
   }
   if (offset != dims[at] * inner)

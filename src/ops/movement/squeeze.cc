@@ -5,7 +5,7 @@
 
 namespace forethought {
 
-struct Squeeze {
+struct Squeeze : movement::HandsViewOn {
   static constexpr OpName name{"Squeeze"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{.min_inputs = 1, .max_inputs = 2, .in = {movement::kMoved, DType::kInt64}};

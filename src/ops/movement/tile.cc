@@ -16,7 +16,7 @@ struct Tile {
     absl::InlinedVector<int64_t, 8> repeats;
     for (size_t d = 0; d < v.in[0].dims.size(); ++d)
       repeats.push_back(v.in[0].dims[d] == 0 ? 0 : v.out[0].dims[d] / v.in[0].dims[d]);
-    return movement::Moves{{0, 0, 0, 0, e, kernels::tile_copy(e, v.in[0].dims, repeats)}};
+    return movement::Moves{{0, 0, 0, 0, e, kernels::tile_copy(e, v.in[0].dims, repeats), {}}};
   }
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
   Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {

@@ -5,7 +5,7 @@
 
 namespace forethought {
 
-struct Transpose {
+struct Transpose : movement::PicksFromView {
   std::optional<std::vector<int64_t>> perm;
   static constexpr OpName name{"Transpose"};
   static constexpr auto attrs = std::tuple{attr("perm", &Transpose::perm)};
@@ -15,6 +15,7 @@ struct Transpose {
   Status init(const GraphNode&) const;
   Status infer(InferCtx& c) const;
   StatusOr<movement::Moves> moves(const movement::View& v) const;
+  std::optional<ViewUnit> gives_view(const PrepareCtx&, int, ViewUnit unit, int rank) const;
   StatusOr<KernelFacts> choose(const ChooseCtx& ctx) const { return movement::choose_moves(*this, ctx); }
   Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {
     return movement::refit_moves(*this, ctx, earlier);
@@ -58,9 +59,19 @@ Status Transpose::infer(InferCtx& c) const {
   return movement::set_moved(c, 0, std::move(out));
 }
 
+std::optional<ViewUnit> Transpose::gives_view(const PrepareCtx&, int, ViewUnit unit, int rank) const {
+  if (perm) rank = static_cast<int>(perm->size());
+  if (rank < 0 || unit >= rank) return std::nullopt;
+  if (unit == kNoUnit || rank == 0) return kNoUnit;
+  const auto turned = order(static_cast<size_t>(rank));
+  return static_cast<ViewUnit>(turned.end() - 1 - std::ranges::find(turned, rank - 1 - unit));
+}
+
 StatusOr<movement::Moves> Transpose::moves(const movement::View& v) const {
-  const kernels::Element e = kernels::element_of(v.in[0].dtype);
-  return movement::Moves{{0, 0, 0, 0, e, kernels::transpose_copy(e, v.in[0].dims, order(v.in[0].dims.size()))}};
+  const Dims steps = v.steps(0);
+  Dims turned;
+  for (const int64_t d : order(steps.size())) turned.push_back(steps[d]);
+  return movement::Moves{movement::pick(v, 0, 0, 0, turned)};
 }
 
 }  // namespace forethought

@@ -3,7 +3,7 @@
 
 namespace forethought {
 
-struct Unsqueeze {
+struct Unsqueeze : movement::HandsViewOn {
   static constexpr OpName name{"Unsqueeze"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{.min_inputs = 2, .max_inputs = 2, .in = {movement::kMoved, DType::kInt64}};

@@ -75,8 +75,12 @@ DEFINE_OP(PRelu)
 struct Pow : BroadcastLayouts {
   static constexpr OpName name{"Pow"};
   static constexpr auto attrs = std::tuple{};
-  static constexpr Traits traits{
-      .min_inputs = 2, .max_inputs = 2, .in = {kFloats | kIndices, kNumbers}, .may_overwrite = 1, .elementwise = true};
+  static constexpr Traits traits{.min_inputs = 2,
+                                 .max_inputs = 2,
+                                 .in = {kFloats | kIndices, kNumbers},
+                                 .may_overwrite = 1,
+                                 .elementwise = true,
+                                 .strided = 3};
 
   Status infer(InferCtx& c) const {
     ASSIGN_OR_RETURN(SymShape shape, broadcast_shapes(c, 2));

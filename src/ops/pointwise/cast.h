@@ -16,7 +16,7 @@ struct Cast {
   static constexpr OpName name{"Cast"};
   static constexpr auto attrs =
       std::tuple{required("to", &Cast::to), attr("saturate", &Cast::saturate), attr("round_mode", &Cast::round_mode)};
-  static constexpr Traits traits{.in = {kPlain}, .may_overwrite = 1, .elementwise = true};
+  static constexpr Traits traits{.in = {kPlain}, .may_overwrite = 1, .elementwise = true, .strided = 1};
 
   Status init(const GraphNode&) const {
     if (kPlain.contains(to)) return absl::OkStatus();
@@ -38,7 +38,8 @@ struct Cast {
     ASSIGN_OR_RETURN(KernelFacts facts,
                      choose_pointwise(ctx, name, traits, {},
                                       [&](kernels::Program& p, std::span<const int> v) { return p.cast(v[0], to); }));
-    if (ctx.inputs[0].dtype == to && ctx.inputs[0].layout == ctx.outputs[0].layout) facts.aliases.push_back({0, 0, 0});
+    const bool as_it_lies = ctx.inputs[0].layout == ctx.outputs[0].layout && ctx.inputs[0].strides.empty();
+    if (ctx.inputs[0].dtype == to && as_it_lies) facts.aliases.push_back({0, 0, 0});
     return facts;
   }
   Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const { return refit_pointwise(ctx, earlier); }

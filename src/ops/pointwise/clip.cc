@@ -34,8 +34,12 @@ Source bound(const ChooseCtx& ctx, int input, bool high) {
 struct Clip {
   static constexpr OpName name{"Clip"};
   static constexpr auto attrs = std::tuple{};
-  static constexpr Traits traits{
-      .min_inputs = 1, .max_inputs = 3, .in = {kNumbers, kNumbers, kNumbers}, .may_overwrite = 1, .elementwise = true};
+  static constexpr Traits traits{.min_inputs = 1,
+                                 .max_inputs = 3,
+                                 .in = {kNumbers, kNumbers, kNumbers},
+                                 .may_overwrite = 1,
+                                 .elementwise = true,
+                                 .strided = 1};
 
   Status infer(InferCtx& c) const {
     RETURN_IF_ERROR(require_one_type(c, 3));

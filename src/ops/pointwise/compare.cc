@@ -21,7 +21,8 @@ Dim of_numbers(const Dim& a, const Dim& b, F&& f) {
 }
 
 constexpr Traits traits_of(TypeSet types) {
-  return {.min_inputs = 2, .max_inputs = 2, .in = {types, types}, .may_overwrite = 3, .elementwise = true};
+  return {
+      .min_inputs = 2, .max_inputs = 2, .in = {types, types}, .may_overwrite = 3, .elementwise = true, .strided = 3};
 }
 
 }  // namespace

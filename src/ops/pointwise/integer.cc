@@ -44,7 +44,7 @@ BITWISE_OP(BitwiseXor, IntegerOp::Xor)
 struct BitwiseNot {
   static constexpr OpName name{"BitwiseNot"};
   static constexpr auto attrs = std::tuple{};
-  static constexpr Traits traits{.in = {kInts}, .may_overwrite = 1, .elementwise = true};
+  static constexpr Traits traits{.in = {kInts}, .may_overwrite = 1, .elementwise = true, .strided = 1};
   Status infer(InferCtx& c) const {
     c.set(0, c.dtype(0), c.shape(0));
     c.by_formula();

@@ -15,7 +15,8 @@ using kernels::Program;
 struct Extent {
   std::span<const int64_t> dims;
   Layout layout;
-  bool packed = false;  // a vector of channels in the output's layout (pack_channels)
+  bool packed = false;               // a vector of channels in the output's layout (pack_channels)
+  std::span<const int64_t> strides;  // of a strided view; empty: none
 };
 
 int64_t product(std::span<const int64_t> dims) { return element_count(dims).value_or(0); }
@@ -34,8 +35,12 @@ StatusOr<Broadcast> map_operands(const Extent& out, std::span<const Extent> oper
   absl::InlinedVector<std::span<const int64_t>, 4> shapes;
   std::optional<Broadcast> shape;
   if (out.layout.is_plain()) {
-    for (const Extent& e : operands) shapes.push_back(e.layout.is_plain() ? e.dims : std::span<const int64_t>());
-    shape = Broadcast::from_shapes(out.dims, shapes);
+    absl::InlinedVector<std::span<const int64_t>, 4> strides;
+    for (const Extent& e : operands) {
+      shapes.push_back(e.layout.is_plain() ? e.dims : std::span<const int64_t>());
+      strides.push_back(e.strides);
+    }
+    shape = Broadcast::from_shapes(out.dims, shapes, strides);
   } else {
     absl::InlinedVector<Dims, 4> dims;
     const Dims target = memory_dims(out.layout, out.dims);
@@ -68,9 +73,9 @@ std::optional<StatusOr<Broadcast>> shape_for(std::span<const Source> sources, co
   for (const Source& s : sources) {
     const Operand* o = s.input >= 0 ? &ctx.inputs[s.input] : nullptr;
     if (o && !o->known) return std::nullopt;
-    operands.push_back(o ? Extent{o->dims, o->layout, o->packed != nullptr} : Extent{});
+    operands.push_back(o ? Extent{o->dims, o->layout, o->packed != nullptr, o->strides} : Extent{});
   }
-  return map_operands({ctx.outputs[0].dims, ctx.outputs[0].layout}, operands);
+  return map_operands({ctx.outputs[0].dims, ctx.outputs[0].layout, false, {}}, operands);
 }
 
 // A program over sources of any shape, which every node with such operands shares. Runs where sizes are known only
@@ -83,9 +88,10 @@ class PointwiseProgram final : public Runnable {
   Status run(RunCtx& c) const override {
     absl::InlinedVector<Extent, 4> operands;
     for (const Source& s : sources_)
-      operands.push_back(s.input >= 0 ? Extent{c.in(s.input).dims(), c.in(s.input).layout, packed(c, s.input)}
-                                      : Extent{});
-    ASSIGN_OR_RETURN(const Broadcast shape, map_operands({c.out(0).dims(), c.out(0).layout}, operands));
+      operands.push_back(
+          s.input >= 0 ? Extent{c.in(s.input).dims(), c.in(s.input).layout, packed(c, s.input), c.in(s.input).strides()}
+                       : Extent{});
+    ASSIGN_OR_RETURN(const Broadcast shape, map_operands({c.out(0).dims(), c.out(0).layout, false, {}}, operands));
     run_over(c, shape);
     return absl::OkStatus();
   }

@@ -25,7 +25,7 @@ using BuildProgram = FunctionRef<int(kernels::Program&, std::span<const int> val
 
 // default_facts() with an instance that runs the program over the broadcast operands, in blocks of fixed size. `params`
 // tells instances apart that differ in attributes. Sizes that are not known yet are taken from the run. All tensors
-// plain, or all operands in the output's layout with its shape or of a single element.
+// plain, or all operands in the output's layout with its shape or of a single element. Inputs may be strided views.
 StatusOr<KernelFacts> choose_pointwise(const ChooseCtx& ctx, const OpName& name, const Traits& traits,
                                        std::span<const Source> sources, std::initializer_list<double> params,
                                        BuildProgram build);
@@ -58,9 +58,12 @@ StatusOr<SymShape> broadcast_shapes(const InferCtx& c, int inputs);
 // Error unless inputs [0, inputs) that are there have one element type.
 Status require_one_type(const InferCtx& c, int inputs);
 
-constexpr Traits unary_traits(TypeSet types) { return {.in = {types}, .may_overwrite = 1, .elementwise = true}; }
+constexpr Traits unary_traits(TypeSet types) {
+  return {.in = {types}, .may_overwrite = 1, .elementwise = true, .strided = 1};
+}
 constexpr Traits binary_traits(TypeSet types) {
-  return {.min_inputs = 2, .max_inputs = 2, .in = {types, types}, .may_overwrite = 3, .elementwise = true};
+  return {
+      .min_inputs = 2, .max_inputs = 2, .in = {types, types}, .may_overwrite = 3, .elementwise = true, .strided = 3};
 }
 
 // An operator of one input that keeps shape and type. S has name and traits, and params() where it has attributes.

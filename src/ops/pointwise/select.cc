@@ -26,7 +26,7 @@ struct Equal : BroadcastLayouts {
   static constexpr OpName name{"Equal"};
   static constexpr auto attrs = std::tuple{};
   static constexpr Traits traits{
-      .min_inputs = 2, .max_inputs = 2, .in = {kPlain, kPlain}, .may_overwrite = 3, .elementwise = true};
+      .min_inputs = 2, .max_inputs = 2, .in = {kPlain, kPlain}, .may_overwrite = 3, .elementwise = true, .strided = 3};
 
   Status infer(InferCtx& c) const {
     RETURN_IF_ERROR(require_one_type(c, 2));
@@ -55,8 +55,12 @@ DEFINE_OP(Equal)
 struct Where : BroadcastLayouts {
   static constexpr OpName name{"Where"};
   static constexpr auto attrs = std::tuple{};
-  static constexpr Traits traits{
-      .min_inputs = 3, .max_inputs = 3, .in = {DType::kBool, kPlain, kPlain}, .may_overwrite = 7, .elementwise = true};
+  static constexpr Traits traits{.min_inputs = 3,
+                                 .max_inputs = 3,
+                                 .in = {DType::kBool, kPlain, kPlain},
+                                 .may_overwrite = 7,
+                                 .elementwise = true,
+                                 .strided = 7};
 
   Status infer(InferCtx& c) const {
     if (c.dtype(1) != c.dtype(2) && c.dtype(1) != DType::kUndefined && c.dtype(2) != DType::kUndefined)

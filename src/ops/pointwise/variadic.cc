@@ -16,7 +16,8 @@ constexpr Traits variadic_traits(TypeSet types) {
           .max_inputs = kMaxOperands,
           .in = {types, types, types, types, types, types},
           .may_overwrite = ~0u,
-          .elementwise = true};
+          .elementwise = true,
+          .strided = ~0u};
 }
 
 Status infer_variadic(InferCtx& c, const ElementRule& rule) {
