@@ -217,7 +217,8 @@ TEST(StridedViews, B17_ReportsSayWhatIsOneAndWhyNot) {
   EXPECT_NE(text.find("strided views\n"), std::string::npos) << text;
   EXPECT_NE(text.find("b: [6,4], steps of [8,1] elements"), std::string::npos) << text;
   EXPECT_NE(text.find("refused: split.view: its reader Softmax takes no strided view"), std::string::npos) << text;
-  EXPECT_NE(text.find("refused: transpose.view: its reader Relu would read single elements far apart"), std::string::npos)
+  EXPECT_NE(text.find("refused: transpose.view: its reader Relu would read single elements far apart"),
+            std::string::npos)
       << text;
   const std::string json = plan_json(session->prepared(), *program_of(*session, inputs));
   EXPECT_NE(json.find("\"strides\":[8,1]"), std::string::npos) << json;
