@@ -13,15 +13,19 @@ void DeviceSet::add(DeviceUse device) {
   drivers_.push_back(std::move(device.driver));
 }
 
-DeviceDriver* DeviceSet::find(Device device) const {
+int32_t DeviceSet::place_of(Device device) const {
   const auto found = std::ranges::find_if(drivers_, [&](const auto& d) { return d->device() == device; });
-  return found == drivers_.end() ? nullptr : found->get();
+  return found == drivers_.end() ? -1 : static_cast<int32_t>(found - drivers_.begin());
+}
+
+DeviceDriver* DeviceSet::find(Device device) const {
+  const int32_t place = place_of(device);
+  return place < 0 ? nullptr : drivers_[static_cast<size_t>(place)].get();
 }
 
 std::optional<DeviceUse> DeviceSet::use(Device device) const {
-  const auto found = std::ranges::find_if(drivers_, [&](const auto& d) { return d->device() == device; });
-  if (found == drivers_.end()) return std::nullopt;
-  return use(static_cast<size_t>(found - drivers_.begin()));
+  const int32_t place = place_of(device);
+  return place < 0 ? std::nullopt : std::optional(use(static_cast<size_t>(place)));
 }
 
 DeviceDriver* DeviceSet::copier(Device from, Device to) const {

@@ -31,6 +31,8 @@ class DeviceAllocator {
   virtual ~DeviceAllocator() = default;
   virtual Device device() const = 0;
   virtual size_t alignment() const = 0;  // of every block; a power of two, 64 at least
+  // Bytes of the largest block that there can be; 0: no such bound is known. Plans that need more are made of regions.
+  virtual int64_t greatest_block() const { return 0; }
   // `bytes` is positive; contents undefined. `who` names the user in an error: "the slab".
   virtual StatusOr<void*> allocate(int64_t bytes, std::string_view who) = 0;
   // Null is allowed. The caller knows that no queued work uses the block.
@@ -130,7 +132,9 @@ class DeviceSet {
   std::span<const std::shared_ptr<DeviceDriver>> drivers() const { return drivers_; }
   DeviceUse use(size_t place) const { return DeviceUse(drivers_[place], accounts_[place]); }  // of drivers()[place]
   MemoryBudget& account(size_t place) const { return *accounts_[place]; }
-  // Null for the host, and for devices whose memory the host works with as with its own.
+  // Its place among drivers(); -1 for the host, and for devices whose memory the host works with as with its own.
+  int32_t place_of(Device device) const;
+  // The driver there; null: none.
   DeviceDriver* find(Device device) const;
   std::optional<DeviceUse> use(Device device) const;
   // The driver that takes the pair, or null.

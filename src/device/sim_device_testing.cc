@@ -105,6 +105,7 @@ class Allocator final : public DeviceAllocator {
   explicit Allocator(Simulated& owner) : owner_(owner) {}
   Device device() const override;
   size_t alignment() const override { return kAlignment; }
+  int64_t greatest_block() const override;
   StatusOr<void*> allocate(int64_t bytes, std::string_view who) override;
   void free(void* block) override;
   AllocatorStatistics statistics() const override {
@@ -254,12 +255,14 @@ void* Simulated::inner_of(Device d, const void* p, int64_t bytes) {
 }
 
 Device Allocator::device() const { return owner_.device(); }
+int64_t Allocator::greatest_block() const { return owner_.options.greatest_block; }
 
 StatusOr<void*> Allocator::allocate(int64_t bytes, std::string_view who) {
   if (bytes <= 0)
     return invalid(absl::StrCat(std::string(who), " asks for ", bytes, " bytes; it takes a positive number"));
   const std::lock_guard lock(mutex_);
-  const bool fails = owner_.fail_allocation_in.load() > 0 && --owner_.fail_allocation_in == 0;
+  const bool counted = owner_.fail_allocation_in.load() > 0 && --owner_.fail_allocation_in == 0;
+  const bool fails = counted || (greatest_block() > 0 && bytes > greatest_block());
   void* block = fails ? nullptr : owner_.memory->take(bytes);
   if (!block) {
     return exhausted(absl::StrCat("the simulated device ", owner_.options.index, " has no ", bytes, " bytes for ",

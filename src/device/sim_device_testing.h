@@ -13,6 +13,7 @@ namespace forethought {
 struct SimDeviceOptions {
   uint16_t index = 0;                      // of its Device; two devices differ in it
   int64_t memory = int64_t{64} << 20;      // bytes; taken from the system only where touched
+  int64_t greatest_block = 0;              // no larger one is given; 0: memory is the bound
   int lanes = 1;                           // streams that work side by side
   int max_delay_us = 0;                    // each piece of work first sleeps for up to that long
   uint32_t seed = 1;                       // of the delays

@@ -42,6 +42,10 @@ Frame::Frame(const ExecEnvironment& environment, std::shared_ptr<const Program> 
     : environment_(environment), program_(std::move(program)), depth_(depth) {
   hosts_.assign(static_cast<size_t>(std::max(program_->lanes, 1)), Host(*this));  // steps point into it
   devices_.resize(environment_.devices.size());
+  const int64_t region = program_->region_bytes;
+  slab_.reserve(region > 0 ? static_cast<size_t>((program_->slab_bytes + region - 1) / region)
+                           : 1);  // all it will hold
+  slab_.push_back(nullptr);
   build_steps();
   build_groups();
   build_lanes();

@@ -51,8 +51,11 @@ StatusOr<Executor::Resources> Executor::acquire(const std::shared_ptr<const Prog
   Status status;
   try {
     r.slab = slabs_.take(program->slab_bytes);
-    status = r.slab->ensure(program->slab_bytes);
-    if (!status.ok() && trim() > 0) status = r.slab->ensure(program->slab_bytes);  // what idles may be what is missing
+    const auto ensure = [&] {
+      return r.slab->ensure(program->slab_bytes, "the execution slab", program->region_bytes);
+    };
+    status = ensure();
+    if (!status.ok() && trim() > 0) status = ensure();  // what idles may be what is missing
     if (status.ok()) {
       r.slab->set_in_use(true);
       if (!r.frame) r.frame = std::make_unique<Frame>(environment_, program, 0);
@@ -114,7 +117,7 @@ Status Executor::run(const std::shared_ptr<const Program>& program, std::span<co
   ASSIGN_OR_RETURN(Resources r, acquire(program));
   uint64_t given = 0;  // of the first outputs; the rest count as if the run gave them
   for (size_t i = 0; i < std::min<size_t>(outputs.size(), 64); ++i) given |= uint64_t{has_memory(outputs[i])} << i;
-  Status status = r.frame->run(r.slab->data(), inputs, outputs, options);
+  Status status = r.frame->run(r.slab->place(), inputs, outputs, options);
   int64_t io = 0;  // inputs that were copied or come from earlier runs take blocks, too
   if (environment_.io) {
     for (const Value& v : inputs) {

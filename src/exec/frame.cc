@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -23,8 +24,8 @@ int64_t now_ns() {
 
 }  // namespace
 
-Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options,
-                  std::span<int32_t> passed) {
+Status Frame::run(const SlabPlace& slab, std::span<const Value> inputs, std::span<Value> outputs,
+                  const ExecOptions& options, std::span<int32_t> passed) {
   if (inputs.size() != program_->inputs.size() || outputs.size() != program_->outputs.size()) {
     return internal(fmt::format("the program has {} inputs and {} outputs; the run gave {} and {}",
                                 program_->inputs.size(), program_->outputs.size(), inputs.size(), outputs.size()));
@@ -44,7 +45,7 @@ Status Frame::run(std::byte* slab, std::span<const Value> inputs, std::span<Valu
   } catch (const std::exception& e) {
     status = step_error(hosts_.front().current, internal(fmt::format("a library failed: {}", e.what())));
   }
-  for (DeviceSlab& device : devices_) device.block = {};
+  for (DeviceSlab& device : devices_) device.blocks.clear();
   drop_held();
   if (status.ok() && depth_ == 0 && gives_objects_) status = own_objects();
   if (!status.ok()) {
@@ -73,7 +74,7 @@ Status Frame::run_bound() {
   std::fill(preset_.begin(), preset_.end(), uint8_t{0});
   RETURN_IF_ERROR(bind_inputs());
   RETURN_IF_ERROR(bind_outputs());
-  if (options_.sink) options_.sink->on_run(*program_, depth_, slab_);
+  if (options_.sink) options_.sink->on_run(*program_, depth_, slab());
   if (lanes_) {
     RETURN_IF_ERROR(run_lanes());
   } else {
@@ -82,14 +83,23 @@ Status Frame::run_bound() {
   return finish_outputs();
 }
 
-void Frame::bind_slab(std::byte* slab) {
+void Frame::bind_slab(const SlabPlace& slab) {
 #ifdef FORETHOUGHT_DEBUG_CHECKS
-  if (slab) std::memset(slab, 0xff, static_cast<size_t>(program_->slab_bytes));  // NaN: reading before writing shows
+  const int64_t bytes = program_->slab_bytes, region = program_->region_bytes > 0 ? program_->region_bytes : bytes;
+  for (size_t r = 0; r < slab.regions.size() && slab.regions[r]; ++r) {  // NaN: reading before writing shows
+    const int64_t rest = bytes - static_cast<int64_t>(r) * region;
+    std::memset(slab.regions[r], 0xff, static_cast<size_t>(std::clamp<int64_t>(rest, 0, region)));
+  }
 #endif
-  if (slab == slab_) return;
-  slab_ = slab;
-  for (const Fixup& f : slab_fixups_) args_[f.arg].data = slab + f.offset;
-  for (const Fixup& f : scratch_fixups_) steps_[f.arg].ctx.scratch_data = slab + f.offset;
+  if (std::ranges::equal(slab.regions, slab_)) return;
+  slab_.assign(slab.regions.begin(), slab.regions.end());
+  bind_slab_to(slab_fixups_, scratch_fixups_, this->slab());
+}
+
+void Frame::bind_slab_to(const std::vector<Fixup>& arguments, const std::vector<Fixup>& scratch,
+                         const SlabPlace& slab) {
+  for (const Fixup& f : arguments) args_[f.arg].data = slab.at(f.offset);
+  for (const Fixup& f : scratch) steps_[f.arg].ctx.scratch_data = slab.at(f.offset);
 }
 
 Status Frame::bind_inputs() {
@@ -204,13 +214,19 @@ void Frame::step_ran(int32_t index, int64_t begin_ns, int64_t end_ns) noexcept {
 Status Frame::bind_devices() {
   for (size_t d = 0; d < devices_.size() && d < program_->device_slab_bytes.size(); ++d) {
     DeviceSlab& device = devices_[d];
-    if (program_->device_slab_bytes[d] == 0) continue;
-    ASSIGN_OR_RETURN(device.block,
-                     environment_.devices[d]->allocate(program_->device_slab_bytes[d], "the execution slab"));
-    if (std::exchange(device.bound, device.block.data) == device.block.data) continue;
-    auto* const base = static_cast<std::byte*>(device.bound);
-    for (const Fixup& f : device.fixups) args_[f.arg].data = base + f.offset;
-    for (const Fixup& f : device.scratch_fixups) steps_[f.arg].ctx.scratch_data = base + f.offset;
+    const int64_t bytes = program_->device_slab_bytes[d];
+    const int64_t region = d < program_->device_region_bytes.size() ? program_->device_region_bytes[d] : 0;
+    for (int64_t from = 0; from<bytes; from += region> 0 ? region : bytes) {
+      ASSIGN_OR_RETURN(
+          LaneDevice::Block block,
+          environment_.devices[d]->allocate(region > 0 ? std::min(region, bytes - from) : bytes, "the execution slab"));
+      device.blocks.push_back(std::move(block));
+    }
+    const auto address = [](const LaneDevice::Block& block) { return static_cast<std::byte*>(block.data); };
+    if (std::ranges::equal(device.blocks, device.bound, {}, address)) continue;
+    device.bound.clear();
+    std::ranges::transform(device.blocks, std::back_inserter(device.bound), address);
+    bind_slab_to(device.fixups, device.scratch_fixups, {device.bound, region});
   }
   return absl::OkStatus();
 }

@@ -36,8 +36,9 @@ class Frame final : private Lanes::HostSteps {
   bool fit() const;
   // Gives back the slabs of bodies that have no place in its own, once a run is over; returns their bytes.
   int64_t give_slabs_back();
-  // `slab`: at least program->slab_bytes, 64-byte aligned; see Executor::run for the rest, BodyHost for `passed`.
-  Status run(std::byte* slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options,
+  // `slab`: at least program->slab_bytes in regions as the program has them, 64-byte aligned; see Executor::run for the
+  // rest, BodyHost for `passed`.
+  Status run(const SlabPlace& slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options,
              std::span<int32_t> passed = {});
 
  private:
@@ -75,8 +76,8 @@ class Frame final : private Lanes::HostSteps {
   // What of a device's memory the run has, and who follows its address.
   struct DeviceSlab {
     std::vector<Fixup> fixups, scratch_fixups;
-    void* bound = nullptr;    // the address in force
-    LaneDevice::Block block;  // of the run under way
+    std::vector<std::byte*> bound;          // the addresses in force, by region
+    std::vector<LaneDevice::Block> blocks;  // of the run under way, by region
   };
   // Lists of T by key, one after the other.
   template <typename T>
@@ -103,7 +104,9 @@ class Frame final : private Lanes::HostSteps {
 
   // --- a run (frame.cc)
   Status run_bound();
-  void bind_slab(std::byte* slab);
+  void bind_slab(const SlabPlace& slab);
+  void bind_slab_to(const std::vector<Fixup>& arguments, const std::vector<Fixup>& scratch, const SlabPlace& slab);
+  SlabPlace slab() const { return {slab_, program_->region_bytes}; }
   Status bind_inputs();
   Status bind_outputs();
   template <bool kSink>
@@ -182,7 +185,7 @@ class Frame final : private Lanes::HostSteps {
   std::mutex sink_mutex_;
 
   // Of the run under way.
-  std::byte* slab_ = nullptr;
+  std::vector<std::byte*> slab_;  // by region; kept for the next run
   std::span<const Value> inputs_;
   std::span<Value> outputs_;
   std::span<int32_t> passed_;

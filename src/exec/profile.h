@@ -11,6 +11,7 @@ namespace forethought {
 
 struct Program;
 class RunCtx;
+struct SlabPlace;
 
 struct StepEvent {
   const Program* program = nullptr;  // names the step: program->steps[step].name
@@ -27,7 +28,7 @@ class StepSink {
   // After each step that succeeded, on the thread that ran it; never twice at a time for one graph of a run.
   virtual void on_step(const StepEvent& event) = 0;
   // A graph (depth 0) or a body begins to run, its inputs bound, in this memory for its planned values.
-  virtual void on_run(const Program& /*program*/, int32_t /*depth*/, std::byte* /*slab*/) {}
+  virtual void on_run(const Program& /*program*/, int32_t /*depth*/, const SlabPlace& /*slab*/) {}
   // Before each step of the host, on the thread that is about to run it; begin_ns and end_ns are 0.
   virtual void on_begin(const StepEvent& /*event*/) {}
 };

@@ -117,11 +117,13 @@ struct Program {
   std::vector<int32_t> inputs, outputs;  // values of the graph's inputs and outputs, in order
   std::span<const Tensor> weights;       // by ProgramValue::index; the session's; aligned to their element size
   int64_t slab_bytes = 0;
+  int64_t region_bytes = 0;  // of the regions of the slab, none of whose values straddles two; 0: it is one
   int32_t lanes = 1;
-  int32_t notifications = 0;               // numbered from 0; each is signalled by one step
-  std::vector<int32_t> lane_device;        // by lane: a place in ExecEnvironment::devices; -1 or no entry: the host
-  std::vector<int64_t> device_slab_bytes;  // by device; a missing entry is 0
-  StepResolver* resolver = nullptr;        // null if no step is dynamic
+  int32_t notifications = 0;                 // numbered from 0; each is signalled by one step
+  std::vector<int32_t> lane_device;          // by lane: a place in ExecEnvironment::devices; -1 or no entry: the host
+  std::vector<int64_t> device_slab_bytes;    // by device; a missing entry is 0
+  std::vector<int64_t> device_region_bytes;  // the same of region_bytes
+  StepResolver* resolver = nullptr;          // null if no step is dynamic
   // An output that is a constant, an input, or another output again: filled by a copy (or shared object) after the
   // steps.
   struct CopyOut {

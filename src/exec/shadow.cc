@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "exec/program.h"
+#include "memory/slab.h"
 
 namespace forethought {
 namespace {
@@ -71,8 +72,13 @@ void merge(std::vector<Span>& spans) {
 // A graph or body that runs.
 class ShadowSink::Graph {
  public:
-  Graph(const Program& program, std::byte* slab, std::byte poison, std::vector<std::string>& faults)
-      : p_(program), slab_(slab), poison_(poison), faults_(faults), order_(program) {
+  Graph(const Program& program, const SlabPlace& slab, std::byte poison, std::vector<std::string>& faults)
+      : p_(program),
+        regions_(slab.regions.begin(), slab.regions.end()),
+        region_bytes_(slab.region_bytes),
+        poison_(poison),
+        faults_(faults),
+        order_(program) {
     readers_.resize(p_.values.size());
     writer_.assign(p_.values.size(), -1);
     lasting_.assign(p_.values.size(), 0);
@@ -207,7 +213,10 @@ class ShadowSink::Graph {
   std::vector<Span> own(const StepEvent& event) const {
     const ProgramStep& step = p_.steps[event.step];
     std::vector<Span> all;
-    const auto add = [&](int64_t offset, int64_t bytes) { all.push_back({slab_ + offset, slab_ + offset + bytes}); };
+    const auto add = [&](int64_t offset, int64_t bytes) {
+      const std::byte* const begin = slab().at(offset);
+      all.push_back({begin, begin + bytes});
+    };
     const auto workers = static_cast<size_t>(event.ctx->host->workers());
     if (event.ctx->scratch_data)
       add(step.scratch_offset, static_cast<int64_t>(step.scratch_shared + workers * step.scratch_per_worker));
@@ -215,8 +224,9 @@ class ShadowSink::Graph {
       if (body.slab_offset >= 0) add(body.slab_offset, body.slab_bytes);
     return all;
   }
+  SlabPlace slab() const { return {regions_, region_bytes_}; }
   Span place(int32_t v) const {  // of a value of the host's slab
-    const std::byte* const at = slab_ + p_.values[v].offset;
+    const std::byte* const at = slab().at(p_.values[v].offset);
     return {at, at + p_.values[v].bytes};
   }
   // Bytes that are no value leave nothing to find spoilt. So what they may not meet is looked for before the step runs:
@@ -264,28 +274,37 @@ class ShadowSink::Graph {
     return true;
   }
 
-  // Calls f(begin, end) for the parts of the slab outside of `spans`.
+  // Calls f(at, begin, end) for the parts of the slab outside of `spans`, each in one region: offsets in the slab, and
+  // where it lies.
   template <typename F>
   void outside(std::vector<Span> spans, F f) const {
-    const std::byte* const end = slab_ + image_.size();
     merge(spans);
-    const std::byte* from = slab_;
-    for (const Span& s : spans) {
-      if (s.begin >= end || s.end <= slab_) continue;
-      if (s.begin > from) f(from - slab_, s.begin - slab_);
-      from = std::max(from, s.end);
+    const auto bytes = static_cast<int64_t>(image_.size());
+    for (size_t r = 0; r < regions_.size(); ++r) {
+      const int64_t offset = static_cast<int64_t>(r) * region_bytes_;
+      std::byte* const base = regions_[r];
+      const std::byte* const end = base + (region_bytes_ > 0 ? std::min(region_bytes_, bytes - offset) : bytes);
+      const auto part = [&](const std::byte* b, const std::byte* e) {
+        f(base + (b - base), offset + (b - base), offset + (e - base));
+      };
+      const std::byte* from = base;
+      for (const Span& s : spans) {
+        if (s.begin >= end || s.end <= base) continue;
+        if (s.begin > from) part(from, s.begin);
+        from = std::max(from, s.end);
+      }
+      if (from < end) part(from, end);
     }
-    if (from < end) f(from - slab_, end - slab_);
   }
 
   // Every byte of the slab that changed must be one that a step may write.
   void check_strays(const ProgramStep& step) {
     bool told = false;
-    outside(being_written(), [&](int64_t begin, int64_t end) {
-      if (told || std::memcmp(image_.data() + begin, slab_ + begin, static_cast<size_t>(end - begin)) == 0) return;
-      const auto is = std::mismatch(image_.begin() + begin, image_.begin() + end, slab_ + begin).second;
+    outside(being_written(), [&](const std::byte* at, int64_t begin, int64_t end) {
+      if (told || std::memcmp(image_.data() + begin, at, static_cast<size_t>(end - begin)) == 0) return;
+      const auto was = std::mismatch(image_.begin() + begin, image_.begin() + end, at).first;
       told = true;
-      fault("step {} wrote at byte {} of the slab, which is none of its outputs", step.name, is - slab_);
+      fault("step {} wrote at byte {} of the slab, which is none of its outputs", step.name, was - image_.begin());
     });
   }
 
@@ -393,15 +412,17 @@ class ShadowSink::Graph {
     std::vector<Span> used = written;
     for (size_t v = 0; v < kept_.size(); ++v)
       if (kept_[v].state == State::made && in_host_slab(p_.values[v])) used.push_back(kept_[v].span());
-    outside(std::move(used), [&](int64_t begin, int64_t end) {
-      std::memset(slab_ + begin, static_cast<int>(poison_), static_cast<size_t>(end - begin));
+    outside(std::move(used), [&](std::byte* at, int64_t begin, int64_t end) {
+      std::memset(at, static_cast<int>(poison_), static_cast<size_t>(end - begin));
     });
-    outside(written,
-            [&](int64_t begin, int64_t end) { std::copy(slab_ + begin, slab_ + end, image_.begin() + begin); });
+    outside(written, [&](const std::byte* at, int64_t begin, int64_t end) {
+      std::copy(at, at + (end - begin), image_.begin() + begin);
+    });
   }
 
   const Program& p_;
-  std::byte* const slab_;
+  const std::vector<std::byte*> regions_;  // of the slab
+  const int64_t region_bytes_;
   const std::byte poison_;
   std::vector<std::string>& faults_;
   const Order order_;
@@ -424,7 +445,7 @@ ShadowSink::Graph* ShadowSink::find(const StepEvent& event) {
   return at == graphs_.end() ? nullptr : at->second.get();
 }
 
-void ShadowSink::on_run(const Program& program, int32_t depth, std::byte* slab) {
+void ShadowSink::on_run(const Program& program, int32_t depth, const SlabPlace& slab) {
   const std::lock_guard lock(mutex_);
   if (depth == 0) graphs_.clear();
   graphs_[&program] = std::make_unique<Graph>(program, slab, poison_, faults_);

@@ -25,7 +25,7 @@ class ShadowSink final : public StepSink {
   explicit ShadowSink(std::byte poison);
   ~ShadowSink() override;
 
-  void on_run(const Program& program, int32_t depth, std::byte* slab) override;
+  void on_run(const Program& program, int32_t depth, const SlabPlace& slab) override;
   void on_begin(const StepEvent& event) override;
   void on_step(const StepEvent& event) override;
 

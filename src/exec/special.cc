@@ -133,12 +133,14 @@ Status Frame::run_body(int32_t index, int body, std::span<const BodyValue> input
   const StepExtras::Body& planned = program_->steps[index].extras->bodies[body];
   Children& children = children_[steps_[index].first_child + body];
   const int64_t bytes = child->program()->slab_bytes;
-  if (planned.slab_offset >= 0 && bytes <= planned.slab_bytes)
-    return child->run(slab_ + planned.slab_offset, inputs, outputs, options_, passed);
+  if (planned.slab_offset >= 0 && bytes <= planned.slab_bytes) {
+    std::byte* const inside = slab().at(planned.slab_offset);
+    return child->run({{&inside, 1}}, inputs, outputs, options_, passed);
+  }
   if (!children.slab) children.slab = environment_.slabs->take(bytes);
   RETURN_IF_ERROR(children.slab->ensure(bytes, "the slab of a body"));
   children.slab->set_in_use(true);
-  Status status = child->run(children.slab->data(), inputs, outputs, options_, passed);
+  Status status = child->run(children.slab->place(), inputs, outputs, options_, passed);
   children.slab->set_in_use(false);
   return status;
 }

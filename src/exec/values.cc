@@ -244,7 +244,7 @@ Tensor Frame::tensor_of_value(int32_t value) const {
   tensor.strides.assign(facts.strides.begin(), facts.strides.end());
   const int64_t at = facts.offset + facts.first;
   if (facts.base == Base::slab) {
-    tensor.data = slab_ + at;
+    tensor.data = slab().at(at);
   } else if (facts.base == Base::weight) {
     tensor.data = static_cast<std::byte*>(program_->weights[facts.index].data) + at;
   } else if (const int32_t group = group_of(value); group >= 0 && bound_[group]) {

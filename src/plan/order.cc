@@ -44,6 +44,7 @@ int64_t PlanOrder::Shift::bytes(const PlanProblem& p) const {
 std::string PlanOrder::refusal(const PlanProblem& problem, const Plan& plan) {
   if (problem.devices != 0) return "devices have slabs of their own";
   if (problem.lanes != 1) return "it has several lanes";
+  if (region_of(problem, kNoId) != 0) return "its slab is made of regions";
   if (plan.weighed)
     return "a value may be written over one of another size, and whether that pays depends on the sizes of all";
   return "";
@@ -237,7 +238,7 @@ std::optional<PlanOrder::Offsets> PlanOrder::offsets_for(const PlanProblem& p) c
 }
 
 std::optional<Plan> PlanOrder::plan_for(const PlanProblem& p) const {
-  if (!same_steps(p)) return std::nullopt;
+  if (region_of(p, kNoId) != 0 || !same_steps(p)) return std::nullopt;
   const std::optional<Offsets> offsets = offsets_for(p);
   if (!offsets || offsets->figures.peak > offsets->figures.lower_bound) return std::nullopt;
   if (without_windows_) {

@@ -6,6 +6,7 @@
 
 #include "plan/exact.h"
 #include "plan/placer.h"
+#include "plan/regions.h"
 #include "plan/search.h"
 #include "plan/slots.h"
 
@@ -164,7 +165,10 @@ Packing pack(const PackProblem& problem, Effort effort) {
   if (problem.items.empty()) return {};
   if (effort == Effort::slots) return share_slots(problem, in_order_of_birth(problem), SlotSize::grows, INT64_MAX);
   if (effort == Effort::off) return stack(problem);
-  return Packer(problem, effort).run();
+  Packing packing = Packer(problem, effort).run();
+  for (size_t i = 0; i < problem.items.size(); ++i)
+    if (straddles(packing.offsets[i], problem.items[i].size, problem.region)) return pack_in_regions(problem);
+  return packing;
 }
 
 }  // namespace forethought::planning

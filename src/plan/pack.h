@@ -23,6 +23,7 @@ struct PackProblem {
   // items whose steps meet never may.
   std::vector<int32_t> last_on, known;
   int64_t lower_bound = 0;  // packing stops when it is reached
+  int64_t region = 0;       // no item may straddle a multiple of it; 0: any may. No item is larger
 
   bool over_before(int a, int b) const {  // item a is over before item b begins
     if (lanes == 1) return items[a].last < items[b].first;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/packing_rules_for_tests.h"
+#include "plan/regions.h"
 
 namespace forethought::planning {
 namespace {
@@ -59,6 +60,37 @@ TEST(Pack, A66_SlotsAreSharedWhole) {
   }
   EXPECT_GT(grown, 500);
   EXPECT_GT(above_packed, 500);
+}
+
+// Where all fits one region nothing changes; else no item lies in two, and the bound stays one.
+TEST(Pack, B22_NoItemStraddlesARegion) {
+  int in_regions = 0, at_bound = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    const Intervals all = random_intervals(seed);
+    PackProblem p = problem_of(all);
+    const Packing whole = pack(p, Effort::replan);
+    int64_t largest = 64;
+    for (const Interval& i : all) largest = std::max(largest, i.size);
+    p.region = whole.height;
+    EXPECT_EQ(pack(p, Effort::replan).offsets, whole.offsets);
+    p.region = largest + static_cast<int64_t>(seed % 3) * 64;
+    std::vector<Live> live;
+    int steps = 0;
+    for (const Interval& i : all)
+      live.push_back({i.first, i.last, i.size, i.size}), steps = std::max(steps, i.last + 1);
+    p.lower_bound = std::max(p.lower_bound, bound_in_regions(static_cast<size_t>(steps), live, p.region));
+    for (const Effort effort : {Effort::replan, Effort::slots, Effort::off}) {
+      const Packing packing = pack(p, effort);
+      if (effort != Effort::off) expect_sound(all, packing);
+      for (size_t i = 0; i < all.size(); ++i)
+        EXPECT_EQ(packing.offsets[i] / p.region, (packing.offsets[i] + all[i].size - 1) / p.region) << seed;
+      EXPECT_GE(packing.height, p.lower_bound) << seed;
+      in_regions += packing.height > p.region;
+      at_bound += effort == Effort::replan && packing.height == p.lower_bound;
+    }
+  }
+  EXPECT_GT(in_regions, 1000);
+  EXPECT_GT(at_bound, 100);
 }
 
 TEST(Pack, SearchClosesGapsThatOrdersLeave) {

@@ -36,10 +36,13 @@ struct ValuePlace {
 // How good the packing of one slab is.
 struct SlabFigures {
   int64_t naive = 0;        // bytes with one buffer for each value that is not kept outside the slab
-  int64_t lower_bound = 0;  // the most bytes live at one step, with views, overwrites and windows as decided
+  int64_t lower_bound = 0;  // the most bytes live at one step, with views, overwrites and windows as decided; in
+                            // regions perhaps more, since no value straddles two
   int64_t peak = 0;         // bytes of the slab
   int64_t padding = 0;      // bytes of the lower bound that are rounding
   int32_t slots = 0;        // that values share whole; only with Effort::slots
+  int64_t region = 0;       // it is larger than a region: bytes of each of its regions but the last; 0: it is one
+  int64_t regions() const { return region > 0 ? (peak + region - 1) / region : 1; }
   bool operator==(const SlabFigures&) const = default;
 };
 

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "base/checked.h"
 #include "plan/analysis.h"
 #include "plan/fold.h"
 #include "plan/live.h"
+#include "plan/names.h"
 #include "plan/pack.h"
+#include "plan/regions.h"
 #include "plan/storages.h"
 
 namespace forethought {
@@ -138,7 +141,11 @@ Folded fold(const PlanProblem& p, const Analysis& a, Storages* forecast, bool sh
   }
   folded.roots = slab_roots(p, folded.storages);
   for (size_t slab = 0; slab < folded.roots.size(); ++slab) {
-    find_bound(p.steps.size(), lives(folded.storages, folded.roots[slab]), figures_of(folded.plan, slab));
+    const std::vector<Live> live = lives(folded.storages, folded.roots[slab]);
+    SlabFigures& figures = figures_of(folded.plan, slab);
+    find_bound(p.steps.size(), live, figures);
+    if (const int64_t region = region_of(p, static_cast<int32_t>(slab) - 1); region > 0)
+      figures.lower_bound = std::max(figures.lower_bound, bound_in_regions(p.steps.size(), live, region));
   }
   return folded;
 }
@@ -207,6 +214,29 @@ Folded fold_best(const PlanProblem& p, const Analysis& a) {
   return worse ? std::move(without) : std::move(with);
 }
 
+// Regions must be such that every root has a place in one.
+Status check_regions(const PlanProblem& p, const Storages& storages, const std::vector<std::vector<ValueNo>>& roots) {
+  for (size_t slab = 0; slab < roots.size(); ++slab) {
+    const int64_t region = region_of(p, static_cast<int32_t>(slab) - 1);
+    if (region == 0) continue;
+    ValueNo largest = kNoId;
+    int64_t unit = p.granule;
+    for (const ValueNo r : roots[slab]) {
+      if (largest == kNoId || storages.rounded(r) > storages.rounded(largest)) largest = r;
+      unit = std::max<int64_t>(unit, storages.alignment(r));
+    }
+    if (region < 0 || region % unit != 0)
+      return invalid(absl::StrCat("regions of ", region, " bytes are no multiple of ", unit,
+                                  ", to which values of the slab are aligned"));
+    if (largest != kNoId && storages.rounded(largest) > region)
+      return exhausted(absl::StrCat(
+          value_label(p, largest), " takes ", storages.rounded(largest), " bytes, more than a region of ", region,
+          " bytes has; the least regions that do have ",
+          round_up(static_cast<size_t>(storages.rounded(largest)), static_cast<size_t>(unit)), " bytes each"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 }  // namespace planning
 
@@ -214,6 +244,7 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
   using namespace planning;
   ASSIGN_OR_RETURN(const Analysis analysis, analyse(problem));
   Folded folded = effort == Effort::off ? fold(problem, analysis, nullptr, false) : fold_best(problem, analysis);
+  RETURN_IF_ERROR(check_regions(problem, folded.storages, folded.roots));
   Plan plan = std::move(folded.plan);
   std::vector<int64_t> root_offset(problem.values.size());
   const auto touched = [&](size_t v) { return analysis.first[v] != kNoId; };
@@ -221,10 +252,12 @@ StatusOr<Plan> plan(const PlanProblem& problem, Effort effort) {
     SlabFigures& figures = figures_of(plan, slab);
     const std::vector<ValueNo>& roots = folded.roots[slab];
     figures.naive = naive_bytes(problem, static_cast<int32_t>(slab) - 1, touched);
-    const PackProblem to_be_packed = to_pack(problem, folded.storages, roots, figures.lower_bound);
+    PackProblem to_be_packed = to_pack(problem, folded.storages, roots, figures.lower_bound);
+    to_be_packed.region = region_of(problem, static_cast<int32_t>(slab) - 1);
     const Packing packing = pack(to_be_packed, effort);
     figures.peak = packing.height;
     figures.slots = packing.slots;
+    figures.region = figures.peak > to_be_packed.region ? to_be_packed.region : 0;
     for (size_t i = 0; i < roots.size(); ++i) root_offset[roots[i]] = packing.offsets[i];
   }
   fill_in(problem, analysis, folded.storages, root_offset, plan);
@@ -236,6 +269,7 @@ StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan
   using namespace planning;
   ASSIGN_OR_RETURN(const Analysis analysis, analyse(problem));
   if (problem.lanes > 1 || problem.devices > 0 || model_problem.lanes > 1) return std::optional<Plan>();
+  if (region_of(problem, kNoId) != region_of(model_problem, kNoId)) return std::optional<Plan>();
   const std::optional<Plan> decided = taken_over(problem, model_problem, model);
   if (!decided) return std::optional<Plan>();
   std::optional<Folded> folded = fold_like(problem, analysis, *decided);
@@ -256,6 +290,7 @@ StatusOr<std::optional<Plan>> plan_inside(const PlanProblem& problem, const Plan
   plan.naive = naive_bytes(problem, kNoId, [&](size_t v) { return analysis.first[v] != kNoId; });
   plan.peak = model.peak;
   plan.slots = model.slots;
+  plan.region = model.region;
   plan.weighed = model.weighed;
   fill_in(problem, analysis, folded->storages, root_offset, plan);
   return std::optional<Plan>(std::move(plan));

@@ -16,7 +16,8 @@ namespace forethought {
 enum class Effort { replan, load, exact, slots, off };
 
 // Pure and deterministic: the same problem gives the same plan on every machine. Fails if the problem is malformed
-// (unknown ids, a value written twice or read before it is written, cyclic views, an unordered read across lanes).
+// (unknown ids, a value written twice or read before it is written, cyclic views, an unordered read across lanes); and
+// with exhausted() if a value is larger than a region, which then names it and the least regions that do.
 StatusOr<Plan> plan(const PlanProblem& problem, Effort effort);
 
 // The steps of `model_problem` with other sizes: shares bytes just as its plan does and puts everything where that has

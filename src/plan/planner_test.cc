@@ -438,6 +438,37 @@ TEST(Planner, EmptyTensorsTakeNoBytes) {
   EXPECT_EQ(b.made().peak, 0);
 }
 
+// Two values of 640 bytes and one of 512 live at once: a slab of 1,792 bytes, or three regions.
+TEST(Planner, B22_RegionsHoldValuesWhole) {
+  Builder b;
+  const ValueNo x = b.value(Role::input, 64, 0), a = b.temp(640), c = b.temp(640), d = b.temp(512);
+  b.p.values[a].name = "wide";
+  b.step({x}, {a});
+  b.step({x}, {c});
+  b.step({a, c}, {d});
+  b.step({a, c, d}, {b.value(Role::output, 64, 0)});
+  EXPECT_EQ(b.made().peak, 1792);
+  EXPECT_EQ(b.made().region, 0);
+  b.p.region_bytes = {1792};
+  EXPECT_EQ(b.made().region, 0) << "all of it fits into one";
+  b.p.region_bytes = {1024};
+  for (const Effort effort : {Effort::load, Effort::replan, Effort::exact, Effort::slots, Effort::off}) {
+    const Plan plan = b.made(effort);
+    EXPECT_EQ(plan.region, 1024);
+    EXPECT_EQ(plan.regions(), 3);
+    EXPECT_EQ(plan.lower_bound, 1792);
+  }
+  EXPECT_EQ(b.made().peak, 2560);
+  b.p.region_bytes = {640};
+  EXPECT_EQ(b.made().peak, 1792) << "each has a region of its own";
+  EXPECT_EQ(b.made().regions(), 3);
+  b.p.region_bytes = {576};
+  EXPECT_THAT(b.refusal(), HasSubstr("%1 wide takes 640 bytes, more than a region of 576 bytes has; the least regions "
+                                     "that do have 640 bytes each"));
+  b.p.region_bytes = {1000};
+  EXPECT_THAT(b.refusal(), HasSubstr("1000 bytes are no multiple of 64"));
+}
+
 TEST(Planner, OffSharesNothing) {
   Builder b;
   const ValueNo x = b.value(Role::input, 64, 0), a = b.temp(100), c = b.temp(100), d = b.temp(100);

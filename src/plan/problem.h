@@ -75,7 +75,16 @@ struct PlanProblem {
   int32_t devices = 0;          // beside the host; each has a slab of its own
   int32_t lanes = 1;            // steps of one lane run in the order of the list
   uint32_t granule = 64;        // slab offsets and sizes are multiples of this power of two
-  uint64_t version = 0;         // equal ones, but 0: the same problem, sizes of values, lanes and waits apart
+  // Of the host's slab, then of those of devices: bytes of the regions that it is made of where it is larger than one,
+  // so that no value may straddle a multiple of them. A multiple of all alignments and of the granule; 0, or no entry:
+  // a slab is one region, however large.
+  std::vector<int64_t> region_bytes;
+  uint64_t version = 0;  // equal ones, but 0: the same problem, sizes of values, lanes and waits apart
 };
+
+inline int64_t region_of(const PlanProblem& p, int32_t device) {
+  const auto slab = static_cast<size_t>(device + 1);
+  return slab < p.region_bytes.size() ? p.region_bytes[slab] : 0;
+}
 
 }  // namespace forethought

@@ -33,10 +33,11 @@ struct RandomProblemOptions {
   uint64_t seed = 0;
   int steps = 30;
   int lanes = 1;
-  int reach = 12;     // how far back a step finds its inputs, in values
-  int devices = 0;    // beside the host
-  bool facts = true;  // views, overwrites and windows
-  bool apart = true;  // unknown sizes, escaping values and objects
+  int reach = 12;        // how far back a step finds its inputs, in values
+  int devices = 0;       // beside the host
+  bool facts = true;     // views, overwrites and windows
+  bool apart = true;     // unknown sizes, escaping values and objects
+  bool regions = false;  // slabs are made of regions, hardly larger than the largest value
 };
 
 // A problem without fault: every read is ordered after its write, also across lanes.
@@ -57,10 +58,21 @@ class RandomProblem {
         p_.values[v].index = outputs++;
       }
     }
+    if (o_.regions) set_regions();
     return std::move(p_);
   }
 
  private:
+  // Some slabs have none.
+  void set_regions() {
+    for (int32_t device = kNoId; device < o_.devices; ++device) {
+      int64_t largest = 64;
+      for (const PlanValue& v : p_.values)
+        if (v.device == device) largest = std::max(largest, (v.bytes + 63) / 64 * 64);
+      p_.region_bytes.push_back(rng_.one_in(5) ? 0 : largest + 64 * rng_.below(1 + largest / 64));
+    }
+  }
+
   int64_t size() { return rng_.one_in(20) ? 0 : (rng_.below(40) + 1) * (rng_.one_in(3) ? 4 : 64); }
 
   ValueNo add(Role role, int64_t bytes, int32_t index = kNoId) {

@@ -32,6 +32,10 @@ std::string slots_text(const SlabFigures& f) {
   return f.slots == 0 ? "" : fmt::format(" in {} slot{}", f.slots, f.slots == 1 ? "" : "s");
 }
 
+std::string regions_text(const SlabFigures& f) {
+  return f.region == 0 ? "" : fmt::format(", {} regions of {} B", f.regions(), f.region);
+}
+
 // Why the value is where it is.
 std::string reason(const PlanProblem& p, const Plan& plan, ValueNo v) {
   const ValuePlace& pl = plan.values[v];
@@ -182,16 +186,16 @@ std::string to_text(const PlanProblem& p, const Plan& plan, ReportScope scope) {
   fmt::format_to(to, "plan: {} steps in {} lane{}, {} values\n", p.steps.size(), p.lanes, p.lanes == 1 ? "" : "s",
                  p.values.size());
   fmt::format_to(
-      to, "  naive {} B, lower bound {} B, peak {} B{} (peak / lower bound {:.3f}), padding {} B, {} side buffers\n",
-      plan.naive, plan.lower_bound, plan.peak, slots_text(plan),
+      to, "  naive {} B, lower bound {} B, peak {} B{}{} (peak / lower bound {:.3f}), padding {} B, {} side buffers\n",
+      plan.naive, plan.lower_bound, plan.peak, slots_text(plan), regions_text(plan),
       plan.lower_bound ? static_cast<double>(plan.peak) / static_cast<double>(plan.lower_bound) : 1.0, plan.padding,
       plan.side_values);
   if (const Unplanned late = unplanned(p, plan); !late.values.empty())
     fmt::format_to(to, "  {}\n", unplanned_text(p, late));
   for (size_t d = 0; d < plan.devices.size(); ++d) {
     const SlabFigures& f = plan.devices[d];
-    fmt::format_to(to, "  device {}: naive {} B, lower bound {} B, peak {} B{}, padding {} B\n", d, f.naive,
-                   f.lower_bound, f.peak, slots_text(f), f.padding);
+    fmt::format_to(to, "  device {}: naive {} B, lower bound {} B, peak {} B{}{}, padding {} B\n", d, f.naive,
+                   f.lower_bound, f.peak, slots_text(f), regions_text(f), f.padding);
   }
   for (size_t i = 0; i < p.steps.size(); ++i) {
     const StepNo s = static_cast<StepNo>(i);
@@ -234,6 +238,7 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
       {"lower_bound", plan.lower_bound},
       {"peak", plan.peak},
       {"slots", plan.slots},
+      {"region", plan.region},
       {"padding", plan.padding},
       {"side_values", plan.side_values},
       {"unplanned", {{"values", late.values.size()}, {"most_bytes", late.most_bytes}, {"unbounded", late.unbounded}}},
@@ -288,6 +293,7 @@ std::string to_json(const PlanProblem& p, const Plan& plan, ReportScope scope) {
                                {"lower_bound", f.lower_bound},
                                {"peak", f.peak},
                                {"slots", f.slots},
+                               {"region", f.region},
                                {"padding", f.padding},
                                {"live", live_bytes(p, plan, static_cast<int32_t>(d))}});
   }

@@ -157,6 +157,18 @@ inline bool misaligned(Subject& s, Random& rng) {
   return true;
 }
 
+// Moves a value so that it lies in two regions.
+inline bool straddles_regions(Subject& s, Random& rng) {
+  if (s.plan.region == 0) return false;
+  const auto v = pick(s, rng, [&](ValueNo c) {
+    return alone(s, c) && s.problem.values[c].device == kNoId && s.problem.values[c].alignment <= 64 &&
+           s.problem.values[c].bytes > 64 && s.plan.region - 64 + s.problem.values[c].bytes <= s.plan.peak;
+  });
+  if (!v) return false;
+  s.plan.values[*v].offset = s.plan.region - 64;
+  return true;
+}
+
 inline bool out_of_arena(Subject& s, Random& rng) {
   const auto v = pick(s, rng, [&](ValueNo v) { return alone(s, v); });
   if (!v) return false;
@@ -319,6 +331,7 @@ inline constexpr Kind kKinds[] = {
     {"unknown id", unknown_id, nullptr},
     {"misaligned", misaligned, "misaligned"},
     {"out of arena", out_of_arena, "out of arena"},
+    {"straddles regions", straddles_regions, "straddles"},
     {"wrong arena", wrong_arena, "out of arena"},
     {"view outlives owner", view_outlives_owner, nullptr},
     {"view elsewhere", view_elsewhere, nullptr},
@@ -338,6 +351,7 @@ inline Subject subject(uint64_t seed) {
   o.steps = 8 + static_cast<int>(seed % 30);
   o.lanes = static_cast<int>(seed % 4) + 1;
   o.apart = seed % 2 == 0;
+  o.regions = seed % 3 == 0;
   Subject s{random_problem(o), {}};
   s.plan = plan(s.problem, seed % 5 == 0 ? Effort::off : Effort::replan).value();
   return s;

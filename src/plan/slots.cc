@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "base/checked.h"
+#include "plan/regions.h"
 
 namespace forethought::planning {
 namespace {
@@ -63,8 +63,8 @@ class DeadSlots {
   std::vector<std::pair<int32_t, int32_t>> dying_;  // a heap of (last step, slot); one lane only
 };
 
-int64_t put_on_top(int64_t* height, int64_t size, uint32_t alignment) {
-  const auto at = static_cast<int64_t>(round_up(static_cast<size_t>(*height), alignment));
+int64_t put_on_top(int64_t* height, int64_t size, uint32_t alignment, int64_t region) {
+  const int64_t at = first_place(*height, size, alignment, region);
   *height = at + size;
   return at;
 }
@@ -92,7 +92,7 @@ Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth, 
     if (sum >= limit) return {{}, sum};
   }
   std::vector<int64_t> offsets;
-  for (const Slot& slot : slots) offsets.push_back(put_on_top(&packing.height, slot.size, slot.alignment));
+  for (const Slot& slot : slots) offsets.push_back(put_on_top(&packing.height, slot.size, slot.alignment, p.region));
   for (size_t i = 0; i < p.items.size(); ++i) packing.offsets[i] = offsets[slot_of[i]];
   packing.slots = static_cast<int32_t>(slots.size());
   return packing;
@@ -101,7 +101,7 @@ Packing share_slots(const PackProblem& p, const std::vector<int32_t>& by_birth, 
 Packing stack(const PackProblem& p) {
   Packing packing;
   for (const PackItem& item : p.items)
-    packing.offsets.push_back(put_on_top(&packing.height, item.size, item.alignment));
+    packing.offsets.push_back(put_on_top(&packing.height, item.size, item.alignment, p.region));
   return packing;
 }
 

@@ -40,6 +40,10 @@ class Validator {
     RETURN_IF_ERROR(check_problem());
     for (ValueNo v = 0; v < count(); ++v) RETURN_IF_ERROR(check_place(v));
     for (ValueNo v = 0; v < count(); ++v) RETURN_IF_ERROR(check_root(v));
+    RETURN_IF_ERROR(check_regions(plan_, "the host", region(kNoId)));
+    for (int32_t d = 0; d < p_.devices; ++d) {
+      RETURN_IF_ERROR(check_regions(plan_.devices[d], absl::StrCat("device ", d), region(d)));
+    }
     pieces_.resize(p_.values.size());
     for (ValueNo v = 0; v < count(); ++v) {
       if (borrowed(v)) pieces_[v] = {{at(v).offset, end_of(v), kNoId, v}};
@@ -94,6 +98,17 @@ class Validator {
       return invalid("missing: the plan does not decide every fact");
     }
     return {};
+  }
+
+  // Bytes of the regions of a slab; 0: it is one.
+  int64_t region(int32_t device) const {
+    const size_t slab = device == kNoId ? 0 : static_cast<size_t>(device) + 1;
+    return p_.region_bytes.size() > slab ? p_.region_bytes[slab] : 0;
+  }
+  static Status check_regions(const SlabFigures& slab, const std::string& whose, int64_t region) {
+    if (region >= 0 && slab.region == (region > 0 && slab.peak > region ? region : 0)) return {};
+    return invalid(absl::StrCat("wrong facts: the slab of ", whose, ", ", slab.peak, " bytes, is made of regions of ",
+                                slab.region, " bytes instead of ", region));
   }
 
   // The problem must make sense, too: an executor would follow it.
@@ -248,10 +263,26 @@ class Validator {
     }
     if (room == kUnknownSize || p_.values[v].bytes == kUnknownSize ||
         (pl.offset <= room && pl.bytes <= room - pl.offset)) {
-      return {};
+      return pl.arena == ArenaKind::slab ? check_inside_region(v) : absl::OkStatus();
     }
     return invalid(absl::StrCat("out of arena: ", label(v), " at ", pl.offset, ", ", pl.bytes, " bytes, leaves the ",
                                 room, " bytes of its buffer in ", name(pl.arena)));
+  }
+
+  Status check_inside_region(ValueNo v) const {
+    const ValuePlace& pl = at(v);
+    const int64_t r = region(p_.values[v].device);
+    if (r == 0) return {};
+    const int64_t within = pl.offset % r;
+    if (pl.bytes > r - within) {
+      return invalid(absl::StrCat("straddles: ", label(v), " at ", pl.offset, ", ", pl.bytes,
+                                  " bytes, lies in two regions of ", r, " bytes"));
+    }
+    if (pl.root == v && within % p_.values[v].alignment != 0) {
+      return invalid(
+          absl::StrCat("misaligned: ", label(v), " at ", within, " of its region wants ", p_.values[v].alignment));
+    }
+    return {};
   }
 
   // Finds what step s writes where, and of which stretches its outputs then consist.

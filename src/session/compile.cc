@@ -14,13 +14,7 @@
 
 namespace forethought {
 
-int32_t Compiling::place_of(Device device) const {
-  if (!has_devices() || device.is_host()) return -1;
-  const auto drivers = options.devices->drivers();
-  for (size_t d = 0; d < drivers.size(); ++d)
-    if (drivers[d]->device() == device) return static_cast<int32_t>(d);
-  return -1;
-}
+int32_t Compiling::place_of(Device device) const { return has_devices() ? options.devices->place_of(device) : -1; }
 
 Device Compiling::device_at(int32_t place) const {
   return place < 0 ? Device{} : options.devices->drivers()[static_cast<size_t>(place)]->device();

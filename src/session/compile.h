@@ -31,8 +31,9 @@ struct CompileOptions {
   int workers = 1;
   Effort effort = Effort::replan;
   bool validate = false;
-  bool share = true;  // false: views, overwrites and windows are left out, every output has bytes of its own
-  int lanes = 1;      // of the host, as choose_host_lanes() takes it
+  bool share = true;         // false: views, overwrites and windows are left out, every output has bytes of its own
+  int lanes = 1;             // of the host, as choose_host_lanes() takes it
+  int64_t region_bytes = 0;  // of the regions that the host's slab is made of where it is larger; 0: it is one
   InstanceCache* cache = nullptr;
   StepResolver* resolver = nullptr;
   const DeviceSet* devices = nullptr;  // those with memory of their own; null: none

@@ -41,10 +41,13 @@ void set_lanes(Compiling& w, HostLanes host) {
   }
   w.told_as_like = false;
   problem.lanes = host.lanes;
+  problem.region_bytes.assign(1, w.options.region_bytes);
   for (size_t s = 0; s < problem.steps.size(); ++s) problem.steps[s].lane = host.lane[s];
   w.program.lane_device.assign(static_cast<size_t>(host.lanes), -1);
   if (w.has_devices()) {
     problem.devices = static_cast<int32_t>(w.options.devices->drivers().size());
+    for (const auto& driver : w.options.devices->drivers())
+      problem.region_bytes.push_back(driver->allocator().greatest_block() / kValueAlignment * kValueAlignment);
     w.program.lane_device = add_device_lanes(problem, w.step_device, *w.options.devices);
     w.program.lane_device_names.clear();
     for (const int32_t d : w.program.lane_device) w.program.lane_device_names.push_back(to_string(w.device_at(d)));

@@ -37,6 +37,8 @@ PlanProblem CompiledProgram::problem() const {
   for (size_t v = 0; v < plan.values.size(); ++v) p.values[v].bytes = plan.values[v].bytes;
   p.devices = static_cast<int32_t>(device_slab_bytes.size());
   p.lanes = lanes;
+  p.region_bytes.push_back(plan.region);
+  for (const SlabFigures& f : plan.devices) p.region_bytes.push_back(f.region);
   for (size_t s = 0; s < steps.size(); ++s) {
     PlanStep& step = p.steps.emplace_back();
     describe_step(steps[s], *(*facts)[s], values, scratch[s], shared, &step);

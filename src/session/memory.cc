@@ -7,6 +7,7 @@
 #include "device/lanes.h"
 #include "exec/executor.h"
 #include "memory/block_pool.h"
+#include "memory/slab.h"
 #include "memory/system.h"
 #include "session/idle_trimmer.h"
 #include "session/memory_report.h"
@@ -180,6 +181,23 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
     least = so_far + std::max<int64_t>(so_far - report.least - elsewhere, 0);
   }
   return told_there(too_little(*refusal, report, least, elsewhere), status);
+}
+
+Status Session::run_in_regions(Status refused, std::shared_ptr<const Program>& program, std::span<const Value> inputs,
+                               std::span<Value> outputs, const Bindings& bound, const RunOptions& options) {
+  constexpr int64_t kMostRegions = 64;
+  const int64_t bytes = program->slab_bytes;
+  for (int64_t parts = 2; parts <= kMostRegions && bytes > parts * page_size(); parts *= 2) {
+    source_->set_region_bytes(Pages::rounded((bytes + parts - 1) / parts));
+    auto made = source_->program_for(inputs, bound);
+    if (!made.ok()) break;  // a value is larger than what there is
+    const Status status = run_program(*made, inputs, outputs, options);
+    if (is_no_block(status)) continue;
+    program = *std::move(made);
+    return status;
+  }
+  source_->set_region_bytes(0);
+  return refused;
 }
 
 Status Session::refused_on_device(const Status& status, const CompiledProgram* program, int64_t outputs) const {

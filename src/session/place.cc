@@ -46,7 +46,11 @@ void place_values(const PreparedGraph& prepared, CompiledProgram& program) {
   }
   program.weights = prepared.weights;
   program.slab_bytes = plan.peak;
-  for (const SlabFigures& f : plan.devices) program.device_slab_bytes.push_back(f.peak);
+  program.region_bytes = plan.region;
+  for (const SlabFigures& f : plan.devices) {
+    program.device_slab_bytes.push_back(f.peak);
+    program.device_region_bytes.push_back(f.region);
+  }
 }
 
 void place_scratch(int workers, CompiledProgram& program) {

@@ -29,6 +29,7 @@ class ProgramCache {
   void make_room() { leave(capacity_ - 1); }
   // Of two for one key the first stays.
   void keep(Key key, std::shared_ptr<const CompiledProgram> program);
+  void clear() { leave(0); }
   Counts counts() const;
 
  private:

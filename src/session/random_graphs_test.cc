@@ -16,6 +16,8 @@
 #include "device/lanes.h"
 #include "exec/program_builder_for_tests.h"
 #include "exec/shadow.h"
+#include "graph/text.h"
+#include "memory/slab.h"
 #include "plan/random_problem_for_tests.h"
 #include "session/random_graph_testing.h"
 #include "session/session_testing.h"
@@ -23,6 +25,8 @@
 
 namespace forethought {
 namespace {
+
+constexpr int64_t kGreatestBlock = 1 << 10;  // of a device: less than many slabs, enough for every value
 
 // Each value in a buffer of its own, one step after the other.
 SessionOptions plain(OptimizationLevel level) {
@@ -44,20 +48,22 @@ struct Draw {
     constexpr OptimizationLevel kLevels[] = {OptimizationLevel::disabled, OptimizationLevel::basic,
                                              OptimizationLevel::extended, OptimizationLevel::all};
     level = kLevels[rng.below(4)];
-    plan = rng.one_in(8) ? PlanMode::off : rng.one_in(6) ? PlanMode::slots : PlanMode::packed;
+    plan = rng.one_in(8) ? PlanMode::off : PlanMode::packed;
     share = !rng.one_in(5);
     delays = rng.one_in(2);
     events = rng.one_in(2);
     wide = !rng.one_in(3);
     percent = rng.one_in(2) ? 5 + static_cast<int>(rng.below(15)) : 20 + static_cast<int>(rng.below(70));
     fails = 1 + rng.below(7);
+    regions = rng.one_in(3);
+    if (plan == PlanMode::packed && rng.one_in(6)) plan = PlanMode::slots;
   }
   bool two_device_lanes() const { return std::ranges::count(device_lanes, 2) > 0; }
   std::string text() const {
     return fmt::format(
-        "{} lanes, {} threads, level {}, plan {}, share {}, device lanes [{}], delays {}, events {}, {} %", lanes,
-        threads, static_cast<int>(level), static_cast<int>(plan), share, fmt::join(device_lanes, " "), delays, events,
-        percent);
+        "{} lanes, {} threads, level {}, plan {}, share {}, device lanes [{}], delays {}, events {}, regions {}, {} %",
+        lanes, threads, static_cast<int>(level), name(plan), share, fmt::join(device_lanes, " "), delays, events,
+        regions, percent);
   }
 
   Random rng;
@@ -66,7 +72,8 @@ struct Draw {
   OptimizationLevel level{};
   PlanMode plan{};
   bool wide = false, share = true, delays = false, events = false;
-  int64_t fails = 0;  // which piece of a device's work
+  bool regions = false;  // no device gives a block that would hold a whole slab
+  int64_t fails = 0;     // which piece of a device's work
 };
 
 // The devices of a draw, with a provider for each.
@@ -78,6 +85,7 @@ class Devices {
       o.max_delay_us = draw.delays ? 60 : 0;
       o.seed = static_cast<uint32_t>(seed);
       o.waits_for_other_devices = o.copies_from_other_devices = draw.events;
+      o.greatest_block = draw.regions ? kGreatestBlock : 0;
       all.push_back(SimDevice::make(o).value());
       names_.push_back(absl::StrCat("Provider", d));
       providers_.push_back(
@@ -95,15 +103,32 @@ class Devices {
   std::vector<std::unique_ptr<SimProviderScope>> providers_;
 };
 
+// The draw of a seed; without regions where some value is larger than one.
+Draw drawn(uint64_t seed) {
+  Draw draw(seed);
+  if (!draw.regions || draw.device_lanes.empty()) return draw;
+  const Devices devices(draw, seed);
+  for (const OptimizationLevel level : {draw.level, OptimizationLevel::disabled}) {
+    SessionOptions options = devices.with(plain(level));
+    options.intra_op_threads = 3;  // each takes scratch
+    auto graph = graph_from_text(random_graph(seed, draw.wide).text).value();
+    draw.regions = draw.regions && Session::from_graph(std::move(graph), options).ok();
+  }
+  return draw;
+}
+
 // What the graphs of a test had between them.
 struct Seen {
   int64_t lanes[5] = {}, waits = 0, dynamic = 0, bodies = 0, views = 0, strided = 0, overwrites = 0, launches = 0;
+  int64_t device_regions = 0, slots = 0;
   // By lanes of the host, devices, whether one has two lanes, delays: of programs that have so many lanes.
   std::map<std::array<int, 4>, int64_t> together;
   void add(const CompiledProgram& p, const Draw& draw) {
     waits += p.waits.waits;
     views += std::ranges::count(p.plan.aliases, 1);
     for (const ProgramValue& v : p.values) strided += !v.strides.empty();
+    slots += p.plan.slots > 1;
+    for (const SlabFigures& f : p.plan.devices) device_regions += f.regions() > 1;
     for (const ValuePlace& v : p.plan.values) overwrites += v.overwrites != kNoId;
     for (const ProgramStep& step : p.steps) {
       dynamic += !step.runnable;
@@ -140,7 +165,7 @@ class RandomGraphs : public testing::Test {
  protected:
   // Runs of a graph planned in lanes, on devices too, as it is drawn.
   void check(uint64_t seed) {
-    const Draw draw(seed);
+    const Draw draw = drawn(seed);
     const RandomGraph graph = random_graph(seed, draw.wide);
     SCOPED_TRACE(absl::StrCat("seed ", seed, ": ", draw.text(), "\n", graph.text));
     const Devices devices(draw, seed);
@@ -216,6 +241,7 @@ TEST_F(RandomGraphs, Check28_ValidatorShadowAndResultsAgree) {
   for (const int64_t some : {seen_.waits, seen_.dynamic, seen_.bodies, seen_.views, seen_.overwrites, seen_.launches})
     EXPECT_GT(some, 50);
   EXPECT_GT(seen_.strided, 20);
+  for (const int64_t some : {seen_.slots, seen_.device_regions}) EXPECT_GT(some, 3);
 }
 
 // --- Faults seeded into the programs of such graphs.
@@ -442,7 +468,9 @@ bool swapped(Program& p, Spoiler&, Random& rng) {
 class SpoiltRun final : public StepSink {
  public:
   SpoiltRun(const Program& program, Spoiler spoiler) : program_(program), spoiler_(spoiler) {}
-  void on_run(const Program& program, int32_t depth, std::byte* slab) override { shadow.on_run(program, depth, slab); }
+  void on_run(const Program& program, int32_t depth, const SlabPlace& slab) override {
+    shadow.on_run(program, depth, slab);
+  }
   void on_begin(const StepEvent& event) override { shadow.on_begin(event); }
   void on_step(const StepEvent& event) override {
     if (event.program == &program_ && event.step == spoiler_.step && event.ctx) spoiler_.act(*event.ctx);
@@ -483,7 +511,7 @@ TEST_F(RandomGraphs, EachSeededFaultIsCaught) {
   std::map<std::string, int> in_lanes;                 // of devices and several host lanes together
   const uint64_t count = random_cases(250);
   for (uint64_t seed = first_case(); seed < count && !HasFailure(); ++seed) {
-    const Draw draw(seed);
+    const Draw draw = drawn(seed);
     const RandomGraph graph = random_graph(seed, draw.wide);
     const Devices devices(draw, seed);
     SessionOptions options;

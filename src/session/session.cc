@@ -12,6 +12,7 @@
 #include "device/lanes.h"
 #include "exec/executor.h"
 #include "graph/schema/schema.h"
+#include "memory/slab.h"
 #include "memory/system.h"
 #include "onnx/save/save.h"
 #include "session/bound_memory.h"
@@ -277,13 +278,16 @@ Status Session::run_bound(std::span<const Value> inputs, std::span<Value> output
   }
   for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(check_input(i, inputs[i]));
   RETURN_IF_ERROR(symbols_.check(inputs_, inputs));
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, source_->program_for(inputs, bound));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, source_->program_for(inputs, bound));
   absl::InlinedVector<const void*, 8> places;
   if (std::ranges::any_of(callers.outputs, [](const Value& v) { return v.is_tensor() && v.tensor().data; })) {
     RETURN_IF_ERROR(check_bound_memory(inputs_, callers.inputs, outputs_, callers.outputs, *program));
     for (const Value& v : outputs) places.push_back(v.is_tensor() ? v.tensor().data : nullptr);
   }
-  RETURN_IF_ERROR(run_program(program, inputs, outputs, options));
+  Status status = run_program(program, inputs, outputs, options);
+  if (is_no_block(status)) [[unlikely]]
+    status = run_in_regions(std::move(status), program, inputs, outputs, bound, options);
+  RETURN_IF_ERROR(status);
   for (size_t i = 0; i < places.size(); ++i)
     if (places[i] && outputs[i].tensor().data != places[i])
       return invalid(absl::StrCat("output '", outputs_[i].name, "' turned out as ", to_string(outputs[i].tensor().dims),

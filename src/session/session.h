@@ -148,6 +148,10 @@ class Session {
                    const CallersMemory& callers, const RunOptions& options);
   Status run_program(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
                      std::span<Value> outputs, const RunOptions& options);
+  // What a slab takes that the system has not as one block is looked for in smaller ones: `program` becomes one in
+  // regions, and runs; else `refused` comes back.
+  Status run_in_regions(Status refused, std::shared_ptr<const Program>& program, std::span<const Value> inputs,
+                        std::span<Value> outputs, const Bindings& bound, const RunOptions& options);
   StatusOr<Value> copy_of(const Value& value, std::string_view who);  // in the I/O arena, down to the last element
   // What a refusal of a device's account says of it. `outputs`: bytes that the run takes there for outputs.
   Status refused_on_device(const Status& status, const CompiledProgram* program, int64_t outputs) const;

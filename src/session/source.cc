@@ -136,6 +136,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.validate = shared_.validate;
   o.share = shared_.share;
   o.lanes = shared_.lanes;
+  o.region_bytes = region_bytes_.load(std::memory_order_relaxed);
   o.cache = shared_.instances;
   o.resolver = this;
   o.devices = shared_.devices;
@@ -434,6 +435,11 @@ StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> i
 
 std::string GraphSource::formulas_refused() const {
   return has_formulas_.load(std::memory_order_acquire) ? formulas_->refusal() : "";
+}
+
+void GraphSource::set_region_bytes(int64_t bytes) {
+  region_bytes_.store(bytes, std::memory_order_relaxed);
+  programs_.clear();
 }
 
 CacheCounts GraphSource::counts() const {

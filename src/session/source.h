@@ -51,6 +51,9 @@ class GraphSource final : public BodySource, public StepResolver {
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_bound(const FactTable& seeds);
   // The same for any shapes, not kept: for reports.
   StatusOr<std::shared_ptr<const CompiledProgram>> plan_for(std::span<const Dims> input_dims, Effort effort);
+  // From now on the host's slab is made of regions of so many bytes, whole pages, where it is larger; 0: it is one. The
+  // plans that were kept go. Bodies keep one region: they lie in their parent's, or have a slab of their own.
+  void set_region_bytes(int64_t bytes);
   StatusOr<ResolvedStep> resolve(int32_t node, std::span<const Arg> inputs, std::span<const Arg> outputs) override;
 
   CacheCounts counts() const;
@@ -115,6 +118,7 @@ class GraphSource final : public BodySource, public StepResolver {
     std::unique_ptr<PlanProblem> problem;  // what its planner was asked; null: it is in use
   };
   Last last_;
+  std::atomic<int64_t> region_bytes_{0};
   std::atomic<int> inferred_{0};  // sets of shapes so far
   std::once_flag made_formulas_;
   std::atomic<bool> has_formulas_{false};
