@@ -141,6 +141,45 @@ TEST(Retention, ValuesOfUnknownSizeFindTheirBlocksAgainWhateverTheirSizes) {
   EXPECT_GT(runs.retained(MemoryRole::unplanned), 24 << 20);
 }
 
+// About one element in a hundred is found: blocks grow to what comes, far below the bound of the values, and after a
+// few runs the system is hardly asked again.
+TEST(Retention, A55_TheSideArenaGrowsByWhatComesNotByItsBound) {
+  constexpr int64_t kElements = 1 << 20;
+  SessionOptions options = one_thread();
+  options.optimization_level = OptimizationLevel::disabled;
+  const auto session = session_of(R"(graph(%x: f32[N]) {
+    %found = NonZero(%x)
+    %float = Cast<to=1>(%found)
+    %y = ReduceSum(%float, [1])
+    return %y
+  })",
+                                  options);
+  ASSERT_TRUE(session);
+  std::mt19937 rng(5);
+  int64_t most_kept = 0, calls_when_warm = 0, most_found = 0;
+  for (int run = 0; run < 200; ++run) {
+    Tensor x;
+    std::vector<float> data(kElements);
+    const auto apart = std::uniform_int_distribution<size_t>(66, 200)(rng);
+    for (size_t i = 0; i < data.size(); i += apart) data[i] = 1;
+    const auto found = static_cast<int64_t>((data.size() + apart - 1) / apart);
+    x.dtype = DType::kFloat;
+    x.dims = {kElements};
+    x.data = data.data();
+    std::vector<Value> outputs(1);
+    ASSERT_TRUE(session->run_ordered(std::vector{Value(x)}, outputs).ok());
+    most_found = std::max(most_found, found);
+    const MemoryStatistics now = session->memory_statistics();
+    most_kept = std::max(most_kept, now.of(MemoryRole::unplanned).mapped());
+    if (run == 50) calls_when_warm = now.system_calls;
+  }
+  const int64_t bound = session->memory_report().unplanned_most, live = most_found * (8 + 4);
+  EXPECT_EQ(bound, kElements * (8 + 4));
+  EXPECT_LE(most_kept, std::max(kRetainAlways, 2 * (live + live / 8)));
+  EXPECT_LT(most_kept, bound / 10);
+  EXPECT_LE(session->memory_statistics().system_calls - calls_when_warm, 20);
+}
+
 TEST(Retention, AnElementThatIsHeldWastesAtMostAnEighth) {
   // It takes pages that had served a larger one: what is over of them is kept, and goes with a trim.
   const auto session = session_of(R"(graph(%x: f32[N]) {
