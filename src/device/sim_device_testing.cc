@@ -57,9 +57,10 @@ class Memory {
     for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap) {
       if (gap->second < size) continue;
       const auto [offset, room] = *gap;
-      gaps_.erase(gap);
-      if (room > size) gaps_[offset + size] = room - size;
-      blocks_[offset] = bytes;
+      if (room > size) gaps_.emplace(offset + size, room - size);  // the only thing that may fail
+      auto block = gaps_.extract(gap);
+      block.mapped() = bytes;
+      blocks_.insert(std::move(block));
       std::memset(static_cast<std::byte*>(inner_) + offset, 0xcd, static_cast<size_t>(size));
       return static_cast<std::byte*>(handed_) + offset;
     }
@@ -71,9 +72,10 @@ class Memory {
     if (block == blocks_.end()) return -1;
     const int64_t offset = block->first, bytes = block->second;
     const int64_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    blocks_.erase(block);
     std::memset(static_cast<std::byte*>(inner_) + offset, 0xdd, static_cast<size_t>(size));
-    auto gap = gaps_.emplace(offset, size).first;
+    auto freed = blocks_.extract(block);
+    freed.mapped() = size;
+    auto gap = gaps_.insert(std::move(freed)).position;
     if (const auto next = std::next(gap); next != gaps_.end() && gap->first + gap->second == next->first) {
       gap->second += next->second;
       gaps_.erase(next);
@@ -476,10 +478,10 @@ class Stream final : public DeviceStream {
   }
 
   void give(Piece piece) {
-    ++owner_.pending;
     {
       const std::lock_guard lock(mutex_);
       queue_.push_back(std::move(piece));
+      ++owner_.pending;  // before another thread can take it
     }
     changed_.notify_all();
   }

@@ -4,10 +4,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 namespace forethought {
 namespace {
+
+// What f says; that it found no memory, if that is thrown: lanes run where no exception may leave.
+template <typename F>
+Status told(F&& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return exhausted("the system has no more memory to queue work");
+  }
+}
 
 // About 50 microseconds: what a thread's sleep and waking cost.
 constexpr int kSpins = 2000;
@@ -106,7 +117,7 @@ Status Lanes::add_waits(int32_t s) {
 
 Status Lanes::run(const std::vector<LaneStep>& ready, const std::atomic<bool>& cancel) {
   RETURN_IF_ERROR(built_);
-  if (Status status = start(ready, cancel); !status.ok()) failed(-1, std::move(status));
+  if (Status status = told([&] { return start(ready, cancel); }); !status.ok()) failed(-1, std::move(status));
   do {
     crew_.run();
   } while (await_devices());
@@ -116,7 +127,7 @@ Status Lanes::run(const std::vector<LaneStep>& ready, const std::atomic<bool>& c
       if (lane.begun) lane.driver->drop();
   for (Lane& lane : lanes_) {
     if (!lane.begun) continue;
-    if (Status status = lane.driver->drain(); !status.ok()) failed(-1, std::move(status));
+    if (Status status = told([&] { return lane.driver->drain(); }); !status.ok()) failed(-1, std::move(status));
     lane.begun = false;
   }
   return result();
@@ -177,15 +188,16 @@ void Lanes::run_task(int l) noexcept {
 
 Status Lanes::advance(Lane& lane, int32_t s) {
   const ProgramStep& step = program_.steps[s];
-  for (const int32_t n : waits_[s].enqueue) RETURN_IF_ERROR(lane.driver->wait(n, *lanes_[signaller_[n]].driver));
-  RETURN_IF_ERROR(lane.driver->launch((*ready_)[s]));
+  for (const int32_t n : waits_[s].enqueue)
+    RETURN_IF_ERROR(told([&] { return lane.driver->wait(n, *lanes_[signaller_[n]].driver); }));
+  RETURN_IF_ERROR(told([&] { return lane.driver->launch((*ready_)[s]); }));
   for (const int32_t n : step.extras->signals) {
     if (lane.on_host) {
-      RETURN_IF_ERROR(lane.driver->record(n));
+      RETURN_IF_ERROR(told([&] { return lane.driver->record(n); }));
       continue;
     }
     outstanding_.fetch_add(1, std::memory_order_acq_rel);
-    if (Status status = lane.driver->record(n); !status.ok()) {
+    if (Status status = told([&] { return lane.driver->record(n); }); !status.ok()) {
       outstanding_.fetch_sub(1, std::memory_order_acq_rel);
       return status;
     }
@@ -244,7 +256,7 @@ void Lanes::await_ends() {
   for (size_t l = 0; l < lanes_.size() && !ending(); ++l) {
     if (lanes_[l].on_host || lanes_[l].steps.empty()) continue;
     outstanding_.fetch_add(1, std::memory_order_acq_rel);
-    Status status = lanes_[l].driver->record(program_.notifications + static_cast<int32_t>(l));
+    Status status = told([&] { return lanes_[l].driver->record(program_.notifications + static_cast<int32_t>(l)); });
     if (status.ok()) continue;
     outstanding_.fetch_sub(1, std::memory_order_acq_rel);
     failed(-1, std::move(status));

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <new>
 
 namespace forethought {
 namespace {
@@ -44,8 +45,8 @@ int create(pthread_t* thread, const pthread_attr_t* attributes, void* (*routine)
   if (++alive > limit.load()) fails = true;
   int error = EAGAIN;
   if (!fails) {
-    auto* const start = new Start{routine, with};
-    error = system(thread, attributes, run, start);
+    auto* const start = new (std::nothrow) Start{routine, with};  // no exception may leave pthread_create
+    if (start) error = system(thread, attributes, run, start);
     if (error != 0) delete start;
   }
   if (error != 0) --alive;
