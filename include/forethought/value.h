@@ -78,6 +78,13 @@ class FORETHOUGHT_EXPORT Value {
   template <typename T>
   static Result<Value> borrow(std::span<T> elements, std::span<const int64_t> shape,
                               std::shared_ptr<void> owner = nullptr);
+  // The same where elements lie `strides` elements apart along each dim, 0 where one repeats and negative where they
+  // run backwards, the first of them `first` elements behind `data`; none may reach outside of `bytes`. For an input: a
+  // run reads it where it lies if all that reads the input can, else it makes a copy in the session's memory. Has
+  // neither elements() nor a lease, leaves through no DLPack and can be bound to no output.
+  static Result<Value> borrow_strided(ElementType type, std::span<const int64_t> shape,
+                                      std::span<const int64_t> strides, int64_t first, void* data, size_t bytes,
+                                      std::shared_ptr<void> owner = nullptr);
   // A tensor with a copy of the elements.
   template <typename T>
   static Result<Value> copy_of(std::span<const T> elements, std::span<const int64_t> shape);
@@ -100,6 +107,7 @@ class FORETHOUGHT_EXPORT Value {
   // Of tensors; of other kinds: undefined, empty, 0, null.
   ElementType element_type() const;
   std::span<const int64_t> shape() const;
+  std::span<const int64_t> strides() const;  // in elements; empty: row-major
   int64_t element_count() const;
   size_t byte_size() const;
   const void* data() const;

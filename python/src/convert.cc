@@ -3,13 +3,16 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "allocator.h"
 #include "dlpack.h"
 #include "errors.h"
 #include "memory/block_pool.h"
+#include "session/lent_inputs.h"
 #include "session/session.h"
 
 namespace forethought::python {
@@ -121,6 +124,20 @@ class ArrayView {
     constexpr int kWanted = kContiguous | kAligned | kNativeOrder;
     return (array_->flags & kWanted) == kWanted;
   }
+  // Over it in its own steps; nothing if elements are not aligned or in another byte order.
+  std::optional<Tensor> strided(DType type) const {
+    constexpr int kWanted = kAligned | kNativeOrder;
+    if ((array_->flags & kWanted) != kWanted) return std::nullopt;
+    Tensor t;
+    t.dtype = type;
+    t.dims = dims();
+    t.data = array_->data;
+    for (int d = 0; d < array_->nd; ++d) {
+      if (array_->strides[d] % array_->itemsize) return std::nullopt;
+      t.strides.push_back(array_->strides[d] / array_->itemsize);
+    }
+    return t;
+  }
   Dims dims() const { return Dims(array_->shape, array_->shape + array_->nd); }
   void* data() const { return array_->data; }
   const uint8_t* bytes() const { return static_cast<const uint8_t*>(array_->data); }
@@ -147,6 +164,16 @@ Value tensor_from_array(nb::object array, Feeding* feeding, bool made = false) {
     if (view.is_plain()) return packed_tensor(type, view.dims(), view.bytes(), feeding);
     const nb::object plain = numpy->array(array, nb::arg("order") = "C", nb::arg("copy") = true);
     return packed_tensor(type, view.dims(), ArrayView(plain).bytes(), feeding);
+  }
+  if (!view.is_plain() && feeding->lends && !made) {
+    const auto& inputs = feeding->session->inputs();
+    const auto input = std::ranges::find(inputs, feeding->name, &NodeArg::name);
+    std::optional<Tensor> lent = view.strided(type);
+    if (input != inputs.end() && lent && lent->elements() > 0 &&
+        reads_in_place(*feeding->session, static_cast<size_t>(input - inputs.begin()), *lent)) {
+      feeding->keep.push_back(std::move(array));
+      return *std::move(lent);
+    }
   }
   if (!view.is_plain() || (made && feeding->session)) {
     Tensor copy = check_room(room_for(type, view.dims(), *feeding), *feeding);

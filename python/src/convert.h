@@ -55,6 +55,8 @@ struct Feeding {
   std::string_view name;             // of the input, under which the arena counts it
   std::function<int64_t()> to_come;  // bytes that have to be copied after this input, for the error of a limit
 
+  bool lends = false;  // arrays with strides are for one run: borrowed where it reads them as they lie
+
   std::vector<nb::object> keep;  // arrays that the values borrow from; to be dropped with the lock held
   int64_t copies = 0;            // arrays that could not be borrowed as they were
   int64_t copied_bytes = 0;

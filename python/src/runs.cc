@@ -56,6 +56,7 @@ void each_input(PythonSession& self, nb::dict inputs, Call* call, Take take) {
   size_t done = 0;
   Feeding& feeding = call->feeding;
   feeding.session = self.session.get();
+  feeding.lends = true;
   feeding.to_come = [&] { return bytes_to_copy_after(inputs, done); };
   for (auto [name, object] : inputs) {
     ++done;

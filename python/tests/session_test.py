@@ -97,8 +97,16 @@ def test_contiguous_inputs_are_borrowed_and_others_copied():
     read_only.flags.writeable = False
     session.run(None, {"x": read_only, "y": X})
     assert session.summary()["input_copies"] == 0
-    for other in (np.asfortranarray(X), X[::-1], X.astype(">f4")):
+    # Of those with strides a sum takes rows: also backwards, with gaps, and repeated.
+    rows = np.arange(24, dtype=np.float32).reshape(4, 6)[::-2, :3]
+    for other in (X[::-1], X[:, ::-1], rows, np.broadcast_to(X[:1], X.shape)):
         np.testing.assert_array_equal(session.run(None, {"x": other, "y": X})[0], other + X)
+    assert session.summary()["input_copies"] == 0
+    windows = np.lib.stride_tricks.sliding_window_view(X.reshape(-1)[:4], 3)  # elements share places
+    columns = np.asfortranarray(np.arange(12, dtype=np.float32).reshape(4, 3))
+    for other in (columns, X.astype(">f4"), windows):
+        y = np.ones(other.shape, np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": other, "y": y})[0], other + y)
     assert session.summary()["input_copies"] == 3
     unaligned = np.frombuffer(b"\0" + X.tobytes(), np.float32, offset=1).reshape(X.shape)
     np.testing.assert_array_equal(session.run(None, {"x": unaligned, "y": X})[0], X + X)

@@ -8,6 +8,9 @@ namespace forethought::v1 {
 namespace {
 
 Status check_tensor(const Value& value) {
+  if (!value.strides().empty())
+    return Status(ErrorCode::invalid_argument,
+                  "a tensor with strides is an input alone: hand on the memory it is over");
   if (value.kind() == ValueKind::tensor) return Status();
   return Status(ErrorCode::invalid_argument, "only tensors leave through DLPack");
 }

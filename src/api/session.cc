@@ -139,6 +139,7 @@ Status check_bound(const Argument& want, const Value& value) {
                          ? absl::StrCat("tensor(", v1::name(value.element_type()), ")", to_string(value.shape()))
                          : "no tensor",
                      "; the output is ", text_of(want), ": bind memory of that type and shape"));
+  if (!value.strides().empty()) return refuse("has strides; bind memory that is contiguous");
   if (value.read_only()) return refuse("is read-only; bind memory that can be written");
   if (value.copied_bytes() > 0)
     return refuse(
@@ -311,6 +312,8 @@ Status PreparedRun::Rep::donate() {
     if (inputs[d.input].is_none())
       return refuse(d, "to which nothing is bound: bind memory to the input, too, or the output to none");
     if (turns && read_only[d.input]) return refuse(d, "which is read-only: bind memory that can be written");
+    if (turns && inputs[d.input].is_tensor() && !inputs[d.input].tensor().strides.empty())
+      return refuse(d, "which has strides: bind memory that is contiguous");
   }
   for (Donation& d : donations) {
     if (ran && !d.new_input) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/rep.h"
 #include "base/checked.h"
+#include "session/lent_inputs.h"
 
 namespace forethought::v1 {
 namespace {
@@ -118,6 +119,37 @@ Result<Value> Value::borrow(ElementType type, std::span<const int64_t> shape, vo
   return caught();
 }
 
+Result<Value> Value::borrow_strided(ElementType type, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                                    int64_t first, void* data, size_t bytes, std::shared_ptr<void> owner) try {
+  const auto dtype = inner_dtype(type);
+  if (!dtype.ok()) return public_status(dtype.status());
+  Tensor t;
+  t.dtype = *dtype;
+  t.dims.assign(shape.begin(), shape.end());
+  t.strides.assign(strides.begin(), strides.end());
+  const auto elements = ::forethought::element_count(shape);
+  if (!elements) return refuse(absl::StrCat("the shape ", to_string(shape), " is impossible"));
+  if (const auto s = check_strides(t); !s.ok()) return public_status(s);
+  const int64_t width = bit_width(*dtype) / 8;
+  int64_t below = 0, above = 0;  // check_strides: these do not overflow
+  for (size_t d = 0; d < shape.size() && *elements > 0; ++d)
+    (strides[d] < 0 ? below : above) += strides[d] * (shape[d] - 1);
+  const auto most = static_cast<int64_t>(std::min<size_t>(bytes, size_t{1} << 60)) / width;
+  if (*elements > 0 && (first < 0 || first >= most || first + below < 0 || first + above >= most))
+    return refuse(absl::StrCat("a tensor of ", name(type), to_string(shape), " with strides ", to_string(strides),
+                               " reaches from ", -below, " elements before its first one to ", above,
+                               " behind it; the first is element ", first, " of memory that has ", most));
+  if (!data && *elements > 0) return refuse("the memory of the tensor is null");
+  if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(width))
+    return refuse(absl::StrCat("the memory of a tensor of ", name(type), " must be aligned to ", width, " bytes"));
+  t.data = static_cast<char*>(data) + (*elements > 0 ? first * width : 0);
+  if (*elements == 0) t.strides.clear();
+  if (owner) t.owner = hold(std::move(owner));
+  return public_value(std::move(t));
+} catch (...) {
+  return caught();
+}
+
 Result<Value> Value::over(Lease lease, ElementType type, std::span<const int64_t> shape) try {
   if (!lease) return refuse("the lease is empty: it was moved from, or released; lease the memory anew");
   const auto dtype = inner_dtype(type);
@@ -154,6 +186,8 @@ Result<Value> Value::sequence(ElementType element, std::span<const Value> elemen
   for (const Value& v : elements) {
     if (v.element_type() != element)
       return refuse(absl::StrCat("element ", s->items.size(), " of the sequence is no tensor of ", name(element)));
+    if (!v.strides().empty())
+      return refuse(absl::StrCat("element ", s->items.size(), " of the sequence has strides: give it row-major"));
     s->items.push_back(v.rep_->value);
   }
   return public_value(std::shared_ptr<const Sequence>(std::move(s)));
@@ -176,6 +210,11 @@ ElementType Value::element_type() const {
 std::span<const int64_t> Value::shape() const {
   const Tensor* t = tensor_of_rep(rep_);
   return t ? std::span<const int64_t>(t->dims) : std::span<const int64_t>();
+}
+
+std::span<const int64_t> Value::strides() const {
+  const Tensor* t = tensor_of_rep(rep_);
+  return t ? std::span<const int64_t>(t->strides) : std::span<const int64_t>();
 }
 
 int64_t Value::element_count() const {
@@ -201,6 +240,7 @@ size_t Value::copied_bytes() const { return rep_ ? static_cast<size_t>(rep_->cop
 Result<Lease> Value::lease() const try {
   const Tensor* t = tensor_of_rep(rep_);
   if (!t) return refuse("only tensors have memory that can be leased");
+  if (!t->strides.empty()) return refuse("the tensor has strides: lease row-major memory");
   if (!t->owner)
     return refuse("the memory of the tensor is kept by its caller, not by a lease: copy it, or give it an owner");
   if (read_only()) return refuse("the memory of the tensor is read-only: copy it");
@@ -216,6 +256,7 @@ Result<Lease> Value::lease() const try {
 
 Status Value::require_elements(ElementType type) const try {
   if (kind() != ValueKind::tensor) return refuse("the value is no tensor");
+  if (!strides().empty()) return refuse("the elements of the tensor do not follow one another: it has strides");
   if (element_type() == type) return Status();
   return refuse(absl::StrCat("the tensor has elements of ", name(element_type()), ", not ", name(type)));
 } catch (...) {

@@ -113,13 +113,15 @@ Status Frame::bind_inputs() {
     if (!inputs_[i].is_tensor()) return internal(fmt::format("input '{}' is no tensor", value.name));
     const Tensor& tensor = inputs_[i].tensor();
     const bool fits = tensor.dtype == value.dtype && tensor.layout == value.layout &&
+                      std::ranges::equal(tensor.strides, value.strides) &&
                       (!value.known || std::ranges::equal(tensor.dims, value.dims));
     if (!fits) {
       return internal(fmt::format("input '{}' is {}{}, but the program was made for {}{}", value.name,
                                   name(tensor.dtype), to_string(tensor.dims), name(value.dtype),
                                   to_string(value.dims)));
     }
-    bind_group(static_cast<int32_t>(i), tensor.data);
+    // Places count from the lowest element.
+    bind_group(static_cast<int32_t>(i), tensor.data ? static_cast<std::byte*>(tensor.data) - value.first : nullptr);
     if (!value.known) show_tensor(v, tensor);
   }
   return absl::OkStatus();

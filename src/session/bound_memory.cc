@@ -12,6 +12,16 @@ Device space(Device device) {
   return device.is_host() || device.memory == MemoryKind::host_visible ? Device{} : device;
 }
 
+// Addresses from the first byte of a tensor to behind its last; between them may lie others.
+std::pair<uintptr_t, uintptr_t> reach_of(const Tensor& t) {
+  const auto at = reinterpret_cast<uintptr_t>(t.data);
+  if (t.strides.empty() || t.elements() == 0) return {at, at + static_cast<uintptr_t>(t.bytes())};
+  int64_t below = 0, above = 1;
+  for (size_t d = 0; d < t.dims.size(); ++d) (t.strides[d] < 0 ? below : above) += t.strides[d] * (t.dims[d] - 1);
+  const int64_t width = bit_width(t.dtype) / 8;
+  return {at - static_cast<uintptr_t>(-below * width), at + static_cast<uintptr_t>(above * width)};
+}
+
 bool is_bound(const Value& v) { return v.is_tensor() && v.tensor().data; }
 
 Status check_form(const NodeArg& output, const ProgramValue& planned, const Tensor& given) {
@@ -20,6 +30,9 @@ Status check_form(const NodeArg& output, const ProgramValue& planned, const Tens
                                 planned.known ? to_string(planned.dims) : "", "; the memory given for it is ",
                                 name(given.dtype), to_string(given.dims),
                                 ": give memory of that type and shape, or none"));
+  if (!given.strides.empty())
+    return invalid(absl::StrCat("the memory given for output '", output.name, "' has strides ",
+                                to_string(given.strides), ": give memory that is row-major"));
   const size_t alignment = given.dtype == DType::kString
                                ? alignof(std::string)
                                : std::clamp<size_t>(static_cast<size_t>(bit_width(given.dtype)) / 8, 1, 8);
@@ -40,8 +53,9 @@ bool reads_from(const Value& input, const Tensor& written) {
 
 bool overlap(const Tensor& a, const Tensor& b) {
   if (!a.data || !b.data || space(a.device) != space(b.device)) return false;
-  const auto low = reinterpret_cast<uintptr_t>(a.data), other = reinterpret_cast<uintptr_t>(b.data);
-  return low < other + static_cast<uintptr_t>(b.bytes()) && other < low + static_cast<uintptr_t>(a.bytes());
+  const auto [low, high] = reach_of(a);
+  const auto [other_low, other_high] = reach_of(b);
+  return low < other_high && other_low < high;
 }
 
 Status check_bound_memory(const std::vector<NodeArg>& input_args, std::span<const Value> inputs,

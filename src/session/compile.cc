@@ -56,6 +56,7 @@ class Compiler {
   StatusOr<std::shared_ptr<CompiledProgram>> run() {
     const bool numbers = w_.options.formulas && std::ranges::all_of(w_.options.formulas->numbers, &Dim::is_known);
     RETURN_IF_ERROR(w_.resizes ? resize_values(w_) : describe_values(w_));
+    RETURN_IF_ERROR(take_lent_strides());
     program().graph = w_.options.lists;
     reserve();
     for (const GraphLists::Step& step : w_.options.lists->steps) {
@@ -290,6 +291,22 @@ class Compiler {
       last_of_kind_[n.kind] = static_cast<int32_t>(s);
     }
     return facts;
+  }
+
+  // How those inputs lie that a caller lends in steps of its own.
+  Status take_lent_strides() {
+    const auto strided = [](const Value& v) { return v.is_tensor() && !v.tensor().strides.empty(); };
+    if (std::ranges::none_of(w_.options.lent, strided)) return absl::OkStatus();
+    std::vector<Dims>& all = program_->lent_strides;
+    all.resize(w_.options.lent.size());  // values look into it
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!strided(w_.options.lent[i])) continue;
+      ProgramValue& value = program().values[w_.g.inputs()[i].index];
+      all[i] = w_.options.lent[i].tensor().strides;
+      if (!describe_strides(all[i], &value))
+        return internal(absl::StrCat("input '", std::string(value.name), "' reaches over no number of bytes"));
+    }
+    return absl::OkStatus();
   }
 
   // How those outputs lie that are strided views, and the bytes that they reach over.

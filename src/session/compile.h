@@ -38,6 +38,7 @@ struct CompileOptions {
   StepResolver* resolver = nullptr;
   const DeviceSet* devices = nullptr;  // those with memory of their own; null: none
   Bindings bound;
+  std::span<const Value> lent;  // by input, of those that a caller lends: their strides count. Empty: all row-major
   std::shared_ptr<const GraphLists> lists;  // of the graph
   const CompiledProgram* inside = nullptr;  // of the same graph at the largest sizes: its places are taken if possible
   const PlanProblem* inside_problem = nullptr;  // its problem()

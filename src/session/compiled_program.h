@@ -27,6 +27,7 @@ struct CompiledProgram : Program {
   HostLanes host_lanes;                        // how many, and why
   WaitCounts waits;                            // between lanes
   std::vector<std::string> lane_device_names;  // by lane: "cpu", "gpu:1"; empty where the host has all
+  std::vector<Dims> lent_strides;              // of the inputs, which look into it; empty: all are row-major
   int64_t device_copies = 0;                   // steps that copy between devices
   int64_t copied_bytes = 0;                    // what they move in one run
   // By graph value id, then one scratch value for each step that wants one. Programs for other sizes share those that

@@ -244,7 +244,7 @@ Status Preparer::prepare(Graph& g, PreparedGraph* p) {
   p->values.reserve(g.value_capacity());
   for (uint32_t i = 0; i < g.value_capacity(); ++i) {
     const GraphValue& v = g.value(ValueId{i});
-    p->values.push_back({v.layout, v.device, v.removed, false, -1, v.constant ? &*v.constant : nullptr});
+    p->values.push_back({v.layout, v.device, v.removed, false, 0, -1, v.constant ? &*v.constant : nullptr});
   }
   std::vector<int32_t> readers_left(g.value_capacity(), 0);
   for (NodeId id : p->order)

@@ -16,6 +16,9 @@
 
 namespace forethought {
 
+// Units apart, a bit each: rows, columns, all others.
+constexpr uint8_t lent_bit(ViewUnit unit) { return unit == kRowUnit ? 1 : unit == kColumnUnit ? 2 : 4; }
+
 struct PreparedNode {
   const Kernel* kernel = nullptr;
   uint32_t contents = 0;       // the kernel's contents()
@@ -35,6 +38,7 @@ struct PreparedValue {
   Device device;
   bool removed = false;
   bool may_stride = false;           // as Operand: see strided_views.h
+  uint8_t lent = 0;                  // of an input of the graph: lent_bit() of each unit that all its readers take
   int32_t weight = -1;               // which of PreparedGraph::weights holds it; -1: none
   const Tensor* constant = nullptr;  // the graph's; null: it is none. Without data where packed forms alone are read
 };

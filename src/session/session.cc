@@ -18,6 +18,7 @@
 #include "session/bound_memory.h"
 #include "session/bounds.h"
 #include "session/idle_trimmer.h"
+#include "session/lent_inputs.h"
 #include "threading/pool.h"
 
 namespace forethought {
@@ -233,6 +234,7 @@ Status Session::check_input(size_t i, const Value& v) const {
       return wrong(absl::StrCat("what came is tensor(", forethought::info(t.dtype).type_name, ")"));
     if (!element_count(t.dims)) return wrong(absl::StrCat("what came has the impossible shape ", to_string(t.dims)));
     if (!t.data && t.elements() > 0) return wrong("what came has no memory");
+    if (!t.strides.empty()) RETURN_IF_ERROR(with_context(check_strides(t), absl::StrCat("input '", want.name, "'")));
     return want.takes(t.dims) ? absl::OkStatus() : wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
   }
   if (type->kind() == ValueType::Kind::sequence) {
@@ -247,6 +249,13 @@ Status Session::check_input(size_t i, const Value& v) const {
 Status Session::run_ordered(std::span<const Value> inputs, std::span<Value> outputs, const RunOptions& options) {
   static const Bindings on_host;
   const bool counts_fit = inputs.size() == inputs_.size() && outputs.size() == outputs_.size();
+  absl::InlinedVector<Value, 8> settled;
+  if (counts_fit && std::ranges::any_of(inputs, is_strided)) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (is_strided(inputs[i])) RETURN_IF_ERROR(check_input(i, inputs[i]));
+    RETURN_IF_ERROR(settle_strided(*this, inputs, !DeviceIo::any(inputs, outputs), &settled));
+    inputs = {settled.data(), settled.size()};
+  }
   if (!counts_fit || !DeviceIo::any(inputs, outputs))
     return run_bound(inputs, outputs, on_host, {inputs, outputs}, options);
   for (size_t i = 0; i < inputs.size(); ++i)

@@ -23,11 +23,15 @@ bool decides_shapes(const Value& v) {
 constexpr int64_t kElements = -2;  // in keys: elements of inputs follow
 constexpr int64_t kObject = -1;    // in keys: an input that is no tensor
 
-// dtype, layout, rank, dims of each input: exact, so two different sets of shapes never share a key.
-void append_tensor(std::vector<int64_t>* key, DType dtype, std::span<const int64_t> dims) {
+constexpr int64_t kStrided = int64_t{1} << 32;  // in keys: added to the rank where strides follow the dims
+
+// dtype, layout, rank, dims and strides of each input: exact, so two different sets of shapes never share a key.
+void append_tensor(std::vector<int64_t>* key, DType dtype, std::span<const int64_t> dims,
+                   std::span<const int64_t> strides = {}) {
   key->push_back(static_cast<int64_t>(dtype));
-  key->push_back(static_cast<int64_t>(dims.size()));
+  key->push_back(static_cast<int64_t>(dims.size()) + (strides.empty() ? 0 : kStrided));
   key->insert(key->end(), dims.begin(), dims.end());
+  key->insert(key->end(), strides.begin(), strides.end());
 }
 
 void append_elements(std::vector<int64_t>* key, const Tensor& t) {
@@ -119,7 +123,8 @@ StatusOr<GraphSource::Inferred> GraphSource::infer(FactTable& facts, const Compi
 }
 
 StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTable& facts, Effort effort,
-                                                                          const Bindings& bound) {
+                                                                          const Bindings& bound,
+                                                                          std::span<const Value> inputs) {
   const int64_t start = thread_cpu_ns();
   Last last;
   std::shared_ptr<const PlanOrder> order;
@@ -141,6 +146,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::compile_for(FactTa
   o.resolver = this;
   o.devices = shared_.devices;
   o.bound = bound;
+  o.lent = inputs;
   o.lists = lists_;
   o.inside = bound_.get();
   o.inside_problem = &bound_problem_;
@@ -188,7 +194,7 @@ void GraphSource::key_of(std::span<const Value> inputs, const Bindings& bound, C
   key->clear();
   for (const Value& v : inputs) {
     if (v.is_tensor()) {
-      append_tensor(key, v.tensor().dtype, v.tensor().dims);
+      append_tensor(key, v.tensor().dtype, v.tensor().dims, v.tensor().strides);
     } else {
       key->push_back(kObject);
     }
@@ -251,7 +257,7 @@ StatusOr<bool> GraphSource::decide_contents(std::span<const Value> inputs, const
   };
   const auto with = [&](std::span<const int> some) {
     const Facts facts = facts_of(inputs, some);
-    return compile_for(*facts, Effort::replan, bound);
+    return compile_for(*facts, Effort::replan, bound, inputs);
   };
   int64_t least = late(**made);
   if (least > 0 && !keyed.empty()) {
@@ -294,7 +300,7 @@ StatusOr<std::shared_ptr<const Program>> GraphSource::program_for(std::span<cons
   make_room();
   const auto keyed = contents == Contents::keyed ? std::span<const int>(keyed_) : std::span<const int>();
   ASSIGN_OR_RETURN(std::shared_ptr<const CompiledProgram> made,
-                   compile_for(*facts_of(inputs, keyed), Effort::replan, bound));
+                   compile_for(*facts_of(inputs, keyed), Effort::replan, bound, inputs));
   if (contents == Contents::undecided) {
     ASSIGN_OR_RETURN(const bool keyed, decide_contents(inputs, bound, &made));
     if (keyed) key_of(inputs, bound, Contents::keyed, &own_key);
@@ -310,7 +316,8 @@ bool GraphSource::serves(const Program& program, std::span<const Value> inputs) 
     const ProgramValue& made_for = program.values[program.inputs[i]];
     if (inputs[i].is_tensor() != made_for.known) return false;
     if (made_for.known &&
-        (inputs[i].tensor().dtype != made_for.dtype || !std::ranges::equal(inputs[i].tensor().dims, made_for.dims)))
+        (inputs[i].tensor().dtype != made_for.dtype || !std::ranges::equal(inputs[i].tensor().dims, made_for.dims) ||
+         !std::ranges::equal(inputs[i].tensor().strides, made_for.strides)))
       return false;
   }
   return true;

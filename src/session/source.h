@@ -73,9 +73,10 @@ class GraphSource final : public BodySource, public StepResolver {
   Status compare_with_rules(const FactTable& filled) const;
   // Takes the order of what was packed for the plans to come, from the second set of shapes on and a few times at most.
   void keep_order(const PlanProblem& problem, const Plan& packed);
-  // Infers in place and compiles.
+  // Infers in place and compiles; `inputs`: those of a run, for their strides.
   StatusOr<std::shared_ptr<const CompiledProgram>> compile_for(FactTable& facts, Effort effort,
-                                                               const Bindings& bound = {});
+                                                               const Bindings& bound = {},
+                                                               std::span<const Value> inputs = {});
   enum class Contents { undecided, keyed, left_out };
   // The key of a run into `key`: types and dims of the inputs, and elements of those that decide shapes.
   void key_of(std::span<const Value> inputs, const Bindings& bound, Contents contents, Key* key) const;

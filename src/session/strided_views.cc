@@ -16,6 +16,9 @@ class ViewDecider {
   ViewDecider(const Graph& g, PreparedGraph* p) : g_(g), p_(*p), units_(g.value_capacity(), kRowUnit) {}
 
   void run() {
+    for (const ValueId v : g_.inputs())
+      for (const ViewUnit unit : {kRowUnit, kColumnUnit, kNoUnit})
+        if (refusal(v, unit).empty()) p_.values[v.index].lent |= lent_bit(unit);
     for (const NodeId id : p_.order) {
       const GraphNode& n = g_.node(id);
       if (n.inputs.empty() || !n.inputs[0].valid() || !lies_plain(n.inputs[0])) continue;

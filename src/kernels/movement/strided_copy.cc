@@ -173,33 +173,12 @@ StridedCopy transpose_copy(Element element, std::span<const int64_t> dims, std::
   return {element, extents, in_steps, row_major(extents)};
 }
 
-StridedCopy expand_copy(Element element, std::span<const int64_t> dims, std::span<const int64_t> out_dims) {
-  const Steps in = row_major(dims);
-  Steps in_steps(out_dims.size(), 0);
-  const size_t lead = out_dims.size() - dims.size();
-  for (size_t d = 0; d < dims.size(); ++d)
-    if (dims[d] != 1) in_steps[lead + d] = in[d];
-  return {element, out_dims, in_steps, row_major(out_dims)};
-}
-
 StridedCopy tile_copy(Element element, std::span<const int64_t> dims, std::span<const int64_t> repeats) {
   const Steps in = row_major(dims);
   Steps extents, in_steps;
   for (size_t d = 0; d < dims.size(); ++d) {
     extents.insert(extents.end(), {repeats[d], dims[d]});
     in_steps.insert(in_steps.end(), {0, in[d]});
-  }
-  return {element, extents, in_steps, row_major(extents)};
-}
-
-StridedCopy slice_copy(Element element, std::span<const int64_t> dims, std::span<const int64_t> starts,
-                       std::span<const int64_t> steps, std::span<const int64_t> extents, int64_t* first) {
-  Steps in_steps = row_major(dims);
-  *first = 0;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    *first += starts[d] * in_steps[d];
-    // A single element is read without a step, which may be any number.
-    in_steps[d] *= extents[d] > 1 ? steps[d] : 0;
   }
   return {element, extents, in_steps, row_major(extents)};
 }

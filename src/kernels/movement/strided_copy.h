@@ -58,14 +58,8 @@ class StridedCopy {
 // The copies that the operators are made of. `dims` are those of the input unless said; all are row-major.
 // out[i] = in[perm-permuted i]: out dim d is in dim perm[d].
 StridedCopy transpose_copy(Element element, std::span<const int64_t> dims, std::span<const int64_t> perm);
-// The input's dims right-aligned and repeated to `out_dims` where they are 1.
-StridedCopy expand_copy(Element element, std::span<const int64_t> dims, std::span<const int64_t> out_dims);
 // The input repeated repeats[d] times along each dim.
 StridedCopy tile_copy(Element element, std::span<const int64_t> dims, std::span<const int64_t> repeats);
-// Elements starts[d] + k·steps[d], k < extents[d], of each dim, to a dense output. `first` gets the offset, in
-// elements, of the first element read: run() is to be given that address.
-StridedCopy slice_copy(Element element, std::span<const int64_t> dims, std::span<const int64_t> starts,
-                       std::span<const int64_t> steps, std::span<const int64_t> extents, int64_t* first);
 // `outer` pieces of `piece` elements each, `in_pitch` and `out_pitch` elements apart: Concat's and Split's windows.
 StridedCopy window_copy(Element element, int64_t outer, int64_t piece, int64_t in_pitch, int64_t out_pitch);
 

@@ -26,6 +26,36 @@ std::vector<Isa> tiers() {
   return r;
 }
 
+Dims row_major(std::span<const int64_t> dims) {
+  Dims s(dims.size());
+  int64_t step = 1;
+  for (size_t d = dims.size(); d-- > 0; step *= dims[d]) s[d] = step;
+  return s;
+}
+
+// The input repeated along dims of extent 1.
+StridedCopy expand_copy(Element element, std::span<const int64_t> dims, std::span<const int64_t> out_dims) {
+  const Dims in = row_major(dims);
+  Dims in_steps(out_dims.size(), 0);
+  const size_t lead = out_dims.size() - dims.size();
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (dims[d] != 1) in_steps[lead + d] = in[d];
+  return {element, out_dims, in_steps, row_major(out_dims)};
+}
+
+// Elements starts[d] + k·steps[d], k < extents[d]; `first` gets the first of them.
+StridedCopy slice_copy(Element element, std::span<const int64_t> dims, std::span<const int64_t> starts,
+                       std::span<const int64_t> steps, std::span<const int64_t> extents, int64_t* first) {
+  Dims in_steps = row_major(dims);
+  *first = 0;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    *first += starts[d] * in_steps[d];
+    // A single element is read without a step, which may be any number.
+    in_steps[d] *= extents[d] > 1 ? steps[d] : 0;
+  }
+  return {element, extents, in_steps, row_major(extents)};
+}
+
 // Runs the plan in pieces of `step` units, last piece first, so that units must not depend on one another.
 void run_in_pieces(const StridedCopy& copy, Isa isa, const void* in, void* out, int64_t step) {
   for (int64_t begin = (copy.units() - 1) / step * step; begin >= 0 && copy.units() > 0; begin -= step)
