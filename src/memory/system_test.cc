@@ -399,6 +399,43 @@ TEST_F(MappedFileTest, MapsAnOpenDescriptorThatStaysTheCallers) {
   EXPECT_EQ(file.bytes()[2], std::byte{'c'});
 }
 
+// One block serves regions of any size; several serve those of theirs.
+TEST(Slab, B22_RegionsLieWhereTheirAddressesSay) {
+  auto b = std::make_shared<MemoryBudget>();
+  const int64_t page = page_size();
+  Slab slab(b);
+  ASSERT_TRUE(slab.ensure(3 * page).ok());
+  std::byte* const whole = slab.data();
+  ASSERT_TRUE(slab.ensure(3 * page, "the execution slab", page).ok());
+  EXPECT_EQ(slab.place().regions.size(), 3u);
+  EXPECT_EQ(slab.place().at(2 * page + 7), whole + 2 * page + 7) << "what is there serves";
+  ASSERT_TRUE(slab.ensure(5 * page, "the execution slab", 2 * page).ok());
+  const SlabPlace place = slab.place();
+  ASSERT_EQ(place.regions.size(), 3u);
+  EXPECT_EQ(slab.capacity(), 5 * page);
+  EXPECT_EQ(place.at(0), place.regions[0]);
+  EXPECT_EQ(place.at(2 * page - 1), place.regions[0] + 2 * page - 1);
+  EXPECT_EQ(place.at(2 * page), place.regions[1]);
+  EXPECT_EQ(place.at(4 * page + 5), place.regions[2] + 5);
+  std::byte* const first = place.regions[0];
+  ASSERT_TRUE(slab.ensure(4 * page, "the execution slab", 2 * page).ok());
+  EXPECT_EQ(slab.place().at(4 * page), slab.place().regions[1] + 2 * page) << "of an empty value at the end";
+  EXPECT_EQ(slab.data(), first) << "a smaller plan stays where it is";
+  ASSERT_TRUE(slab.ensure(5 * page).ok());
+  EXPECT_EQ(slab.place().regions.size(), 1u);
+  EXPECT_EQ(b->statistics().mapped, 5 * page);
+  {
+    const FailSystemRequests second(2);
+    const Status refused = slab.ensure(8 * page, "the execution slab", 2 * page);
+    EXPECT_TRUE(is_no_block(refused)) << refused;
+  }
+  EXPECT_EQ(slab.capacity(), 0);
+  EXPECT_EQ(b->statistics().mapped, 0);
+  b->set_limit(page);
+  const Status over = slab.ensure(2 * page);
+  EXPECT_FALSE(over.ok() || is_no_block(over)) << "a limit refused, and would refuse smaller blocks, too";
+}
+
 TEST(Slab, AsksTheSystemForThePlannedBytesAndKeepsThem) {
   const auto b = budget();
   {
