@@ -74,6 +74,11 @@ const Case kCases[] = {
      "  %z = Sub(%h, %i)\n  return %z\n}",
      {8, 8},
      {"h", "i", "r"}},
+    {"a view that dies with its only reader, over which nothing may be written",
+     "graph(%x: f32[N,16]) {\n  %s = Exp(%x)\n  %r = Slice(%s, [-1], [-1000], [0], [-1])\n  %y = Neg(%r)\n"
+     "  %z = Exp(%y)\n  return %z\n}",
+     {64, 16},
+     {"r"}},
     {"other types",
      "graph(%x: f32[N,M]) {\n  %h = Cast<to=10>(%x)\n  %t = Transpose<perm=[1, 0]>(%h)\n  %m = MatMul(%t, %h)\n"
      "  %d = Cast<to=11>(%x)\n  %a, %b = Split<axis=1, num_outputs=2>(%d)\n  %s = Add(%a, %b)\n"
@@ -171,6 +176,23 @@ TEST(StridedViews, B17_SizesComeAndGo) {
         const std::vector<Value> inputs = inputs_of(*with, dims, static_cast<uint64_t>(n));
         EXPECT_EQ(run(*with, inputs), run(*without, inputs));
       }
+    }
+  }
+}
+
+// A view that becomes one run of bytes keeps nothing of the steps that it had.
+TEST(StridedViews, B17_AViewBecomesARunOfBytes) {
+  const char* graph =
+      "graph(%x: f32[N,G,8]) {\n  %t = Transpose<perm=[1, 0, 2]>(%x)\n  %y = Add(%t, 1.0)\n  return %y\n}";
+  for (const bool validate : {false, true}) {
+    SessionOptions o;
+    o.validate_plans = validate;
+    const auto with = session_of(graph, o), without = session_of(graph, copies(o));
+    ASSERT_TRUE(with && without);
+    for (const Dims& dims :
+         {Dims{3, 4, 8}, Dims{5, 2, 8}, Dims{1, 6, 8}, Dims{7, 1, 8}, Dims{1, 9, 8}, Dims{4, 3, 8}}) {
+      const std::vector<Value> inputs = {random_floats(dims, 9)};
+      EXPECT_EQ(run(*with, inputs), run(*without, inputs)) << to_string(dims);
     }
   }
 }
