@@ -2,6 +2,8 @@
 #include "session/lent_inputs.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <limits>
 #include <tuple>
@@ -177,6 +179,33 @@ TEST(LentInputs, C22_OutputsAreNotBoundWithinTheirReach) {
     const Status s = session->run_ordered({&lent, 1}, out);
     EXPECT_EQ(s.ok(), !within) << s;
   }
+}
+
+// Shape rules read elements one after the other, so they are told none of an input that runs backwards: behind its
+// first element there may be no memory.
+TEST(LentInputs, C22_ShapeRulesReadNoElementsInSteps) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  auto* const pages =
+      static_cast<std::byte*>(::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(::mprotect(pages + page, page, PROT_NONE), 0);
+  Tensor x;
+  x.dtype = DType::kInt64;
+  x.dims = {8};
+  x.strides = {-1};
+  x.data = pages + page - sizeof(int64_t);
+  for (int64_t i = 0; i < 8; ++i) x.as<int64_t>()[-i] = 10 + i;
+  const auto session = session_of(
+      "graph(%x: i64[N], %z: f32[M]) {\n"
+      "  %m = ReduceMax<keepdims=1>(%z, [0])\n  %e = Cast<to=7>(%m)\n  %y = Slice(%x, [1], %e, [0])\n  return %y\n}");
+  ASSERT_TRUE(session);
+  Tensor z = make_tensor(DType::kFloat, Dims{1}).value();
+  *z.as<float>() = 4;
+  std::vector<Value> out(1);
+  const Status s = session->run_ordered(std::vector<Value>{x, z}, out);
+  ASSERT_TRUE(s.ok()) << s;
+  EXPECT_EQ(int64s(out[0]), (std::vector<int64_t>{11, 12, 13}));
+  ::munmap(pages, 2 * page);
 }
 
 }  // namespace

@@ -200,7 +200,8 @@ Status size_outputs(RunCtx& ctx, uint32_t mask, FunctionRef<Status(InferCtx&)> i
     contents[i] = a.tensor();
     types[i] = ValueType::tensor(a.dtype);
     shapes[i] = SymShape::of(a.dims());
-    in[i] = {true, &types[i], &shapes[i], a.data || a.elements == 0 ? &contents[i] : nullptr, nullptr};
+    const bool told = a.strides().empty() && (a.data || a.elements == 0);  // rules read elements as rows
+    in[i] = {true, &types[i], &shapes[i], told ? &contents[i] : nullptr, nullptr};
   }
   absl::InlinedVector<InferOutput, 2> out(outputs);
   for (size_t i = 0; i < outputs; ++i) out[i].wanted = ctx.outputs[i].present;
