@@ -138,7 +138,8 @@ def test_memory_is_told_and_capped(model):
     assert json.loads(call("bench", model, "--dim", "N=2", "--runs", "1", "--json").stdout)["memory"].keys() == stats.keys()
     counts = dict(line.split() for line in call("run", model, "--dim", "N=2", "--stats").stdout.split(" ms\n")[1].splitlines())
     assert list(counts) == ["plan_hits", "plan_misses", "plan_evicted", "plan_inside", "plan_by_formula", "plan_by_order", "plan_steps",
-                            "plan_steps_kept", "plan_steps_as_others", "instances", "instance_bytes", "instance_hits", "instances_made", "instances_evicted"]
+                            "plan_steps_kept", "plan_steps_as_others", "instances", "instance_bytes", "instance_hits", "instances_made",
+                            "instances_evicted", "weights_streamed", "weights_window", "packs_left_out", "packs_read", "packs_written"]
     assert int(counts["plan_steps"]) > 0 and counts["plan_evicted"] == "0"
     assert "limit" in call("run", model, "--dim", "N=2", "--memory-limit", "1G", "--memory-stats").stdout
     refused = call("run", model, "--dim", "N=2", "--memory-limit", "100", code=BAD_INPUT).stderr

@@ -67,6 +67,7 @@ struct MemoryReport {
   std::vector<std::string> unbounded;  // what has no bound: "'r' of node /range (Range)"
   std::vector<MemoryHolder> holders;   // largest first
   std::vector<MemoryCap> caps;         // as they will be after a run of the shapes seen last
+  std::string weights;  // how they are held and why; packed forms that were left out; what stays in memory
   std::vector<std::pair<std::string, int64_t>> outside;  // of the process apart from accounts: "generated code", "heap"
   std::string text;                                      // all of it for people
 };

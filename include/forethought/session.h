@@ -41,6 +41,11 @@ struct SessionOptions {
   // Upper bounds of symbolic dims: if every dim of the inputs has a number or a bound, all smaller shapes run in the
   // memory of one plan, made at load. A larger one is an error.
   std::map<std::string, int64_t> max_dimensions;
+  // Entries as in onnxruntime. session.weights: resident, packed, streamed, or auto, the default: the first of them
+  // that the memory limit holds. session.disable_prepacking: 1 leaves packed forms out that kernels can do without.
+  // session.packed_weights_path: a folder where packed forms are kept, to be mapped by the next load. Others mean
+  // nothing.
+  std::map<std::string, std::string> config;
   std::string external_data_folder;  // for models given as bytes; empty: they may have no external data
   std::string save_optimized_to;     // where to save the model after rewriting; empty: nowhere
 };
@@ -86,6 +91,11 @@ struct Figures {
   // What kernels made for a shape, or for all: kept now, with their bytes, and over the life of the session.
   int64_t instances = 0, instance_bytes = 0;
   int64_t instance_hits = 0, instances_made = 0, instances_evicted = 0;
+  // Weights and packed forms in pages that come and go with the steps, and the most of them that one step reads; 0:
+  // they are resident. Packed forms that were left out; that were read from the folder of packed forms, and written
+  // there.
+  int64_t weights_streamed = 0, weights_window = 0;
+  int64_t packs_left_out = 0, packs_read = 0, packs_written = 0;
 };
 
 // Stops runs from another thread; copies share one flag.

@@ -165,6 +165,7 @@ nb::dict memory_report(const PythonSession& self) {
   out["caps"] = caps;
   out["holders"] = holders;
   out["outside"] = outside;
+  out["weights"] = text(report.weights);
   out["text"] = text(to_string(report));
   return out;
 }

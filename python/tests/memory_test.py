@@ -3,6 +3,7 @@ import gc
 import re
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 from small_models import model
@@ -196,3 +197,51 @@ def test_the_process_has_an_account_and_a_limit():
     finally:
         ft.set_memory_limit(0)
     session.run(None, rows(100_000))
+
+
+def test_b1_weights_are_streamed_left_unpacked_or_packed_on_disk(tmp_path):
+    rng = np.random.default_rng(3)
+    weights = [(f"w{i}", rng.standard_normal((256, 256)).astype(np.float32)) for i in range(8)]
+    with open(tmp_path / "w.bin", "wb") as data:
+        for _, w in weights:
+            data.write(w.tobytes())
+    tensors = []
+    for i, (name, _) in enumerate(weights):
+        t = onnx.TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[256, 256],
+                             data_location=TensorProto.EXTERNAL)
+        for key, value in (("location", "w.bin"), ("offset", str(i << 18)), ("length", str(1 << 18))):
+            t.external_data.add(key=key, value=value)
+        tensors.append(t)
+    nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(8)]
+    (tmp_path / "m.onnx").write_bytes(model(nodes, [("x0", TensorProto.FLOAT, [2, 256])],
+                                            [("x8", TensorProto.FLOAT, [2, 256])], tensors))
+    x = {"x0": rng.standard_normal((2, 256)).astype(np.float32)}
+
+    def load(limit=0, **config):
+        options = ft.SessionOptions()
+        options.memory_limit = limit
+        for key, value in config.items():
+            options.add_session_config_entry("session." + key, str(value))
+        return ft.InferenceSession(str(tmp_path / "m.onnx"), options)
+
+    resident = load()
+    wanted = resident.run(None, x)[0]
+    assert resident.summary()["weights_window"] == 0 and resident.memory_report()["weights"] == "resident, as no memory limit"
+    for config, left_out, written in ((dict(weights="streamed"), 8, 0), (dict(disable_prepacking=1), 8, 0),
+                                      (dict(packed_weights_path=tmp_path / "packs", weights="streamed"), 0, 8)):
+        session = load(**config)
+        assert np.array_equal(session.run(None, x)[0], wanted)
+        counts = session.summary()
+        assert (counts["packs_left_out"], counts["packs_written"]) == (left_out, written)
+        assert session.memory_stats()["packed"] == 0
+        if "weights" in config:
+            assert counts["weights_streamed"] == 8 << 18 and counts["weights_window"] == 1 << 18
+            assert session.memory_stats()["weights"] == 0
+    limited = load(limit=1 << 20)
+    assert limited.memory_report()["weights"].startswith("streamed, as the memory limit does not hold them")
+    assert np.array_equal(limited.run(None, x)[0], wanted)
+    assert limited.memory_stats()["peak"] <= 1 << 20
+    for config, told in ((dict(weights="some"), "session.weights is 'some'"), (dict(disable_prepacking="on"), "to be 0 or 1"),
+                         (dict(packed_weights_path=""), "is empty")):
+        with pytest.raises(ft.InvalidArgument, match=told):
+            load(**config)

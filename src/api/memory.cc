@@ -73,6 +73,7 @@ MemoryReport Session::memory_report() const {
     out.holders.push_back({h.value, h.node, ::forethought::name(h.role), h.bytes, h.buffers});
   out.caps = public_caps(r.caps);
   out.outside = r.outside;
+  out.weights = r.weights;
   out.text = to_string(r);
   return out;
 }

@@ -20,6 +20,7 @@ namespace {
 
 using forethought_testing::affine_model;
 using forethought_testing::floats;
+using forethought_testing::layers_model;
 using forethought_testing::load;
 using forethought_testing::loop_model;
 using forethought_testing::read;
@@ -467,6 +468,29 @@ TEST(ApiMemory, TheReportNamesHoldersAndALimitThatWorks) {
   EXPECT_TRUE(ft::memory_stats().caps.empty());
   ASSERT_TRUE(s.set_memory_limit(report.least_limit).ok());
   EXPECT_TRUE(s.run({{"x", x}}).ok());
+}
+
+TEST(ApiMemory, B2_ConfigEntriesSayHowWeightsAreHeld) {
+  const std::string model = layers_model();
+  const auto load_with = [&](std::map<std::string, std::string> config) {
+    ft::SessionOptions o;
+    o.config = std::move(config);
+    return ft::Session::load_bytes(std::as_bytes(std::span(model)), o);
+  };
+  const ft::Value x = floats(std::vector<float>(32, 0.5f), {2, 16});
+  const ft::Session packed = load_with({{"session.weights", "resident"}}).value();
+  const ft::Session unpacked = load_with({{"session.disable_prepacking", "1"}}).value();
+  EXPECT_EQ(read(packed.run({{"x", x}}).value()[1]), read(unpacked.run({{"x", x}}).value()[1]));
+  EXPECT_GT(packed.figures().packed_weight_bytes, 0);
+  EXPECT_EQ(packed.figures().packs_left_out, 0);
+  EXPECT_EQ(unpacked.figures().packed_weight_bytes, 0);
+  EXPECT_EQ(unpacked.figures().packs_left_out, 2);
+  EXPECT_THAT(packed.memory_report().weights, HasSubstr("resident, as session.weights asks for it"));
+  EXPECT_THAT(unpacked.memory_report().weights, HasSubstr("2 packed forms ("));
+  const ft::Status refused = load_with({{"session.weights", "here"}}).status();
+  EXPECT_EQ(refused.code(), ft::ErrorCode::invalid_argument);
+  EXPECT_THAT(refused.message(),
+              HasSubstr("session.weights is 'here'; it is to be auto, resident, packed or streamed"));
 }
 
 // Counts what it gave, and what came back.

@@ -75,6 +75,7 @@ Metadata public_metadata(const ModelInfo& info) {
   in.plan_cache_capacity = o.plan_cache;
   in.free_dimensions = o.dimensions;
   in.max_dimensions = o.max_dimensions;
+  in.config = o.config;
   in.external_data_folder = o.external_data_folder;
   in.optimized_model_path = o.save_optimized_to;
   return in;
@@ -214,6 +215,11 @@ Figures Session::figures() const {
   f.instance_hits = s.instances.hits;
   f.instances_made = s.instances.misses;
   f.instances_evicted = s.instances.evicted;
+  f.weights_streamed = s.weights_streamed;
+  f.weights_window = s.weights_window;
+  f.packs_left_out = s.packs_left_out;
+  f.packs_read = s.packs_read;
+  f.packs_written = s.packs_written;
   return f;
 }
 

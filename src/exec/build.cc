@@ -89,7 +89,7 @@ int32_t Frame::group_of(int32_t value) const {
 }
 
 bool Frame::is_special(const ProgramStep& step) const {
-  if (!step.runnable || !step.extras->release_after.empty()) return true;
+  if (!step.runnable || !step.extras->release_after.empty() || !step.extras->reads.empty()) return true;
   return std::any_of(step.outputs.begin(), step.outputs.end(), [&](int32_t v) {
     if (v < 0) return false;
     const Base base = program_->values[v].base;

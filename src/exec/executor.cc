@@ -112,8 +112,47 @@ void Executor::set_caps() {
   if (environment_.io) environment_.io->set_retained_cap(caps.io);
 }
 
+// What a run reads at once of streamed weights, as long as the object lives.
+class Executor::Window {
+ public:
+  Status take(MemoryBudget& budget, const Program& program, bool* ahead) {
+    // Outputs are taken later, and are not to be refused because of what is asked for early.
+    int64_t outputs = 0;
+    for (const int32_t v : program.outputs) outputs += BlockPool::class_bytes(program.values[v].bytes);
+    *ahead = *ahead && budget.has_room(program.window_ahead + outputs);
+    bytes_ = *ahead ? program.window_ahead : program.window;
+    if (const Status status = budget.reserve(MemoryRole::weights, bytes_, "the weights that one step reads");
+        !status.ok())
+      return status;
+    budget_ = &budget;
+    budget.use(MemoryRole::weights, bytes_, 0);
+    return absl::OkStatus();
+  }
+  Window() = default;
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window() {
+    if (!budget_) return;
+    budget_->unuse(MemoryRole::weights, bytes_, 0);
+    budget_->release(MemoryRole::weights, bytes_);
+  }
+
+ private:
+  MemoryBudget* budget_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
 Status Executor::run(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
                      std::span<Value> outputs, const ExecOptions& options) {
+  if (program->window == 0) return run_resident(program, inputs, outputs, options);
+  Window window;
+  ExecOptions how = options;
+  RETURN_IF_ERROR(window.take(*environment_.budget, *program, &how.ahead));
+  return run_resident(program, inputs, outputs, how);
+}
+
+Status Executor::run_resident(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
+                              std::span<Value> outputs, const ExecOptions& options) {
   ASSIGN_OR_RETURN(Resources r, acquire(program));
   uint64_t given = 0;  // of the first outputs; the rest count as if the run gave them
   for (size_t i = 0; i < std::min<size_t>(outputs.size(), 64); ++i) given |= uint64_t{has_memory(outputs[i])} << i;

@@ -52,6 +52,7 @@ struct ExecOptions {
   const std::atomic<bool>* cancel =
       nullptr;               // looked at before each step (CancelFlag::raw()); null: cannot be cancelled
   StepSink* sink = nullptr;  // null: one branch a step
+  bool ahead = true;         // streamed weights may be asked for a step ahead, if the budget has room
 };
 
 // One for a session; thread safe. Any number of runs may be under way, each in a frame of its own. A frame keeps, for
@@ -96,6 +97,9 @@ class Executor {
   const CopyCounter& copies() const { return copies_; }
 
  private:
+  class Window;
+  Status run_resident(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
+                      std::span<Value> outputs, const ExecOptions& options);
   struct Resources {
     std::unique_ptr<Frame> frame;
     std::unique_ptr<Slab> slab;

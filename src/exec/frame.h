@@ -149,6 +149,7 @@ class Frame final : private Lanes::HostSteps {
 
   // --- steps that need more than their kernel (special.cc)
   Status run_special(int32_t index);
+  Status run_beyond_kernel(int32_t index);
   Status prepare_outputs(const ProgramStep& step);
   Status run_dynamic(int32_t index);
   Status place_dynamic_output(const ProgramStep& step, size_t slot, const ResolvedStep& resolved);

@@ -80,6 +80,10 @@ struct StepExtras {
   std::vector<int32_t> release_after;  // side values and objects whose last use is this step
   // Notifications; in the list of steps each is signalled before a step waits.
   absl::InlinedVector<int32_t, 4> waits, signals;
+  // Whole pages of mapped files, where weights are streamed: what the step reads of them, what the next step that reads
+  // some wants beyond that, and what the step is the last for the time being to read.
+  using PageRanges = std::vector<std::span<const std::byte>>;
+  PageRanges reads, ahead, drops;
 };
 
 struct ProgramStep {
@@ -118,6 +122,9 @@ struct Program {
   std::span<const Tensor> weights;       // by ProgramValue::index; the session's; aligned to their element size
   int64_t slab_bytes = 0;
   int64_t region_bytes = 0;  // of the regions of the slab, none of whose values straddles two; 0: it is one
+  // Of streamed weights, bodies included: the most bytes that a step reads, and the most that it and the next one that
+  // reads some do. A run takes one of the two from the budget.
+  int64_t window = 0, window_ahead = 0;
   int32_t lanes = 1;
   int32_t notifications = 0;                 // numbered from 0; each is signalled by one step
   std::vector<int32_t> lane_device;          // by lane: a place in ExecEnvironment::devices; -1 or no entry: the host

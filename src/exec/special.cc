@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "exec/frame.h"
+#include "memory/mapped_file.h"
 
 namespace forethought {
 namespace {
@@ -15,6 +16,16 @@ constexpr size_t kFramesPerBody = 4;
 }  // namespace
 
 Status Frame::run_special(int32_t index) {
+  const StepExtras& extras = *program_->steps[index].extras.operator->();
+  if (extras.reads.empty()) return run_beyond_kernel(index);
+  std::ranges::for_each(extras.reads, ask_for_pages);
+  if (options_.ahead) std::ranges::for_each(extras.ahead, ask_for_pages);
+  Status status = run_beyond_kernel(index);
+  std::ranges::for_each(status.ok() ? extras.drops : extras.reads, drop_pages);
+  return status;
+}
+
+Status Frame::run_beyond_kernel(int32_t index) {
   const ProgramStep& step = program_->steps[index];
   for (int32_t v : step.outputs) {
     if (v >= 0 && !program_->values[v].known) hide(v);

@@ -27,6 +27,7 @@ struct PackSpec {
   size_t bytes = 0;
   std::function<Status(const Tensor& constant, std::span<std::byte> packed)> pack;
   bool keeps_original = false;  // the kernel also reads the constant itself at run
+  bool needed = false;          // the kernel cannot run from the constant itself; others may be left out
 };
 
 // The packed form of one input, as `choose` and `run` see it.

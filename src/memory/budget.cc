@@ -189,8 +189,12 @@ Status MemoryBudget::refuse(const MemoryBudget& full, int64_t bytes, std::string
       "release outputs that are held, or trim what is kept",
       who, readable_bytes(bytes), bytes, readable_bytes(s.mapped), of_process ? "process's " : "",
       readable_bytes(s.limit), device_.empty() ? "" : " on " + device_, to_string(s), least));
-  status.SetPayload(kRefusalPayload, absl::Cord(absl::StrCat(of_process ? 1 : 0, " ", bytes, " ", s.limit, " ",
-                                                             s.mapped, " ", device_, " ", std::string(who))));
+  return as_refusal(std::move(status), {of_process, bytes, s.limit, s.mapped, device_, std::string(who)});
+}
+
+Status MemoryBudget::as_refusal(Status status, const Refusal& r) {
+  status.SetPayload(kRefusalPayload, absl::Cord(absl::StrCat(r.of_process ? 1 : 0, " ", r.bytes, " ", r.limit, " ",
+                                                             r.mapped, " ", r.device, " ", r.who)));
   return status;
 }
 

@@ -132,10 +132,21 @@ class MemoryBudget {
     std::string who;
   };
   static std::optional<Refusal> refusal_of(const Status& status);
+  static Status as_refusal(Status status, const Refusal& refusal);  // so that refusal_of() finds it
 
   // Called, with no lock of this room held, to give kept memory back before a reservation is refused, and when the
   // limit falls below what is held. After set_reclaim(nullptr) returns it is not running and never called again.
   void set_reclaim(std::function<void()> give_back);
+
+  // Files that are mapped from now on are charged to nobody: runs reserve what they read of them at once. In a probe
+  // and in an account of a session.
+  void stream_files(bool on) { streams_files_.store(on, std::memory_order_relaxed); }
+  bool streams_files() const { return streams_files_.load(std::memory_order_relaxed); }
+
+  // Whether so many bytes more can be had now without anything being given back.
+  bool has_room(int64_t bytes) const {
+    return (limit() <= 0 || bytes <= limit() - mapped()) && (!parent_ || parent_->has_room(bytes));
+  }
 
   void set_limit(int64_t limit);  // 0: none; at once gives back what is kept above it
   int64_t limit() const { return limit_.load(std::memory_order_relaxed); }
@@ -168,6 +179,7 @@ class MemoryBudget {
   std::array<Account, kMemoryRoles> accounts_;
   std::atomic<int64_t> total_{0}, peak_{0}, limit_, system_calls_{0}, in_process_{0};
   bool is_probe_ = false;
+  std::atomic<bool> streams_files_{false};
   Mutex reclaim_mutex_;  // guards give_back_ and is held while it runs
   std::function<void()> give_back_;
   mutable Mutex children_mutex_;

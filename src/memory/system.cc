@@ -157,15 +157,12 @@ void* resize_pages(void* data, int64_t bytes, int64_t wanted) {
 void* map_file_pages(int descriptor, int64_t size) {
   if (system_request_fails()) return nullptr;
   void* p = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (p == MAP_FAILED) return nullptr;
-  obtained.fetch_add(Pages::rounded(size), std::memory_order_relaxed);
-  return p;
+  return p == MAP_FAILED ? nullptr : p;
 }
 
-void unmap_file_pages(const void* data, int64_t size) {
-  obtained.fetch_sub(Pages::rounded(size), std::memory_order_relaxed);
-  ::munmap(const_cast<void*>(data), static_cast<size_t>(size));
-}
+void unmap_file_pages(const void* data, int64_t size) { ::munmap(const_cast<void*>(data), static_cast<size_t>(size)); }
+
+void count_file_pages(int64_t bytes) { obtained.fetch_add(bytes, std::memory_order_relaxed); }
 
 int64_t Pages::rounded(int64_t bytes) {
   return static_cast<int64_t>(round_up(static_cast<size_t>(bytes), static_cast<size_t>(page_size())));

@@ -55,9 +55,10 @@ void free_block(void* data, int64_t bytes);
 // A whole file of `size` bytes for reading, or null.
 void* map_file_pages(int descriptor, int64_t size);
 void unmap_file_pages(const void* data, int64_t size);
+void count_file_pages(int64_t bytes);  // that somebody is charged for from now on, or no more
 
 // What this room holds of the system and of sources now, in bytes: counted where the calls are made, apart from all
-// budgets, so that a test can compare the two.
+// budgets, so that a test can compare the two. Of mapped files, those that are charged.
 int64_t obtained_bytes();
 int64_t obtained_heap_bytes();  // those of them that are blocks of the C heap
 

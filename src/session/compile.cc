@@ -11,6 +11,7 @@
 #include "plan/validator.h"
 #include "session/compiling.h"
 #include "session/place.h"
+#include "session/streaming.h"
 
 namespace forethought {
 
@@ -74,6 +75,7 @@ class Compiler {
     RETURN_IF_ERROR(plan_lanes(w_));
     if (w_.options.validate) RETURN_IF_ERROR(with_context(validate(w_.problem, program_->plan), "the plan is wrong"));
     place(w_.prepared, w_.step_device, w_.options.workers, *program_);
+    plan_streaming(w_.prepared, *program_);
     program_->resolver = w_.options.resolver;
     return program_;
   }

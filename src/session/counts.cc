@@ -16,7 +16,12 @@ std::vector<std::pair<std::string_view, int64_t>> counts(const SessionSummary& s
           {"instance_bytes", s.instances.bytes},
           {"instance_hits", s.instances.hits},
           {"instances_made", s.instances.misses},
-          {"instances_evicted", s.instances.evicted}};
+          {"instances_evicted", s.instances.evicted},
+          {"weights_streamed", s.weights_streamed},
+          {"weights_window", s.weights_window},
+          {"packs_left_out", s.packs_left_out},
+          {"packs_read", s.packs_read},
+          {"packs_written", s.packs_written}};
 }
 
 }  // namespace forethought

@@ -12,6 +12,7 @@
 #include "session/idle_trimmer.h"
 #include "session/memory_report.h"
 #include "session/session.h"
+#include "session/weights_options.h"
 #include "threading/pool.h"
 
 namespace forethought {
@@ -99,7 +100,8 @@ Status change_limit(MemoryBudget& budget, int64_t bytes) {
 
 }  // namespace
 
-// Loads; if a limit refuses, goes through it once more without taking memory, to find out what would be enough.
+// Loads in the first way that the limit holds. If it holds none, goes through them once more without taking memory, to
+// find out what would be enough for the one that takes least.
 StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& options, std::string_view what,
                                                         Attempt attempt) {
   RETURN_IF_ERROR(check_options(options));
@@ -107,22 +109,52 @@ StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& op
   if (!made.ok()) return as_wrong_option(made.status());
   const std::shared_ptr<MemoryBudget> budget = *std::move(made);
   const MemoryStatistics before = process_memory_statistics();
-  auto session = attempt({budget, false, {}});
-  const auto refusal = MemoryBudget::refusal_of(session.status());
-  if (!refusal) return session;
-  const auto probe = MemoryBudget::probe();
-  const auto dry = attempt({probe, true, {}});
-  if (!dry.ok()) return session;
-  const MemoryReport report = (*dry)->memory_report();
-  if (!refusal->device.empty()) {
-    const DeviceReport* there = report_of(report, refusal->device);
-    if (!there) return session.status();
-    const int64_t elsewhere = elsewhere_on(*refusal, there->least, before, 0);
-    return with_context(too_little(*refusal, there->holders, there->least + elsewhere, elsewhere), what);
+  ASSIGN_OR_RETURN(const WeightsOptions weights, weights_options(options));
+  PrepareOptions how;
+  how.prepack = weights.prepack;
+  if (!weights.packed_path.empty()) {
+    ASSIGN_OR_RETURN(how.pack_folder, PackFolder::open(weights.packed_path));
   }
-  const int64_t elsewhere =
-      elsewhere_then(*refusal, enough(report), before.mapped - before.retained - probe->in_process());
-  return with_context(too_little(*refusal, report, enough(report) + elsewhere, elsewhere), what);
+  const auto try_way = [&](const WeightsWay& way, std::shared_ptr<MemoryBudget> account) {
+    how.budget = std::move(account);
+    how.dry = how.budget->is_probe();
+    how.streamed = way.streamed;
+    how.keep_packs = way.keep_packs;
+    how.budget->stream_files(way.streamed);
+    return attempt(how);
+  };
+  const std::vector<WeightsWay> ways = weights_ways(weights, budget->is_limited());
+  StatusOr<std::unique_ptr<Session>> session = nullptr;
+  std::optional<MemoryBudget::Refusal> refusal;
+  for (const WeightsWay& way : ways) {
+    session = try_way(way, budget);
+    if (session.ok()) (*session)->weights_reason_ = way.reason;
+    refusal = MemoryBudget::refusal_of(session.status());
+    if (!refusal || !refusal->device.empty()) break;
+  }
+  if (!refusal) return session;
+  std::optional<MemoryReport> best;
+  int64_t least = 0, best_elsewhere = 0;
+  for (const WeightsWay& way : ways) {
+    const auto probe = MemoryBudget::probe();
+    const auto dry = try_way(way, probe);
+    if (!dry.ok()) continue;
+    MemoryReport report = (*dry)->memory_report();
+    if (!refusal->device.empty()) {
+      const DeviceReport* there = report_of(report, refusal->device);
+      if (!there) return session.status();
+      const int64_t elsewhere = elsewhere_on(*refusal, there->least, before, 0);
+      return with_context(too_little(*refusal, there->holders, there->least + elsewhere, elsewhere), what);
+    }
+    const int64_t elsewhere =
+        elsewhere_then(*refusal, enough(report), before.mapped - before.retained - probe->in_process());
+    if (best && enough(report) + elsewhere >= least) continue;
+    least = enough(report) + elsewhere;
+    best_elsewhere = elsewhere;
+    best = std::move(report);
+  }
+  if (!best) return session;
+  return with_context(too_little(*refusal, *best, least, best_elsewhere), what);
 }
 
 // What the arenas will ask for at the first run is refused now, if all shapes are known.
@@ -133,9 +165,10 @@ Status Session::check_fits(const CompiledProgram& planned) const {
     const MemoryStatistics s = account.statistics();
     const int64_t least = s.mapped - s.retained + bytes_of_run(planned, {});
     if (least <= account.limit()) continue;
-    const MemoryReport report = memory_report();
-    return too_little({of_process, bytes_of_run(planned, {}), account.limit(), s.mapped, "", "the first run"}, report,
-                      least + enough(report) - report.least, least - report.least);
+    // Who loads finds out what would do.
+    const std::string_view who = "the first run";
+    return MemoryBudget::as_refusal(
+        exhausted(who), {of_process, bytes_of_run(planned, {}), account.limit(), s.mapped, "", std::string(who)});
   }
   for (size_t d = 0; d < devices_.drivers().size(); ++d) {
     for (const MemoryBudget* account = &devices_.account(d); account; account = account->parent().get()) {
@@ -154,12 +187,15 @@ Status Session::check_fits(const CompiledProgram& planned) const {
 
 Status Session::run_program(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
                             std::span<Value> outputs, const RunOptions& options) {
-  const ExecOptions how{options.cancel.raw(), options.sink};
+  ExecOptions how{options.cancel.raw(), options.sink};
   if (idle_) idle_->run_begins();
   const auto run = [&] {
     Status status = executor_->run(program, inputs, outputs, how);
-    // A slab that is larger than this run needs may have taken what was missing.
-    if (MemoryBudget::refusal_of(status) && trim() > 0) status = executor_->run(program, inputs, outputs, how);
+    // A slab that is larger than this run needs, or weights of a step to come, may have taken what was missing.
+    if (MemoryBudget::refusal_of(status) && (trim() > 0 || program->window > 0)) {
+      how.ahead = false;
+      status = executor_->run(program, inputs, outputs, how);
+    }
     return status;
   };
   Status status = run();
@@ -180,7 +216,12 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
     const int64_t so_far = refusal->mapped + refusal->bytes;
     least = so_far + std::max<int64_t>(so_far - report.least - elsewhere, 0);
   }
-  return told_there(too_little(*refusal, report, least, elsewhere), status);
+  Status told = too_little(*refusal, report, least, elsewhere);
+  const auto is_file = [](const MemoryHolder& h) { return h.value.starts_with("the model's file"); };
+  if (std::ranges::any_of(report.holders, is_file))
+    told = exhausted(
+        absl::StrCat(told.message(), "; the config entry session.weights=streamed would leave weights in it"));
+  return told_there(told, status);
 }
 
 Status Session::run_in_regions(Status refused, std::shared_ptr<const Program>& program, std::span<const Value> inputs,
@@ -235,6 +276,7 @@ MemoryReport Session::report_for(const CompiledProgram* program, std::span<const
   r.outside = outside_memory();
   r.least = r.session.mapped - r.session.retained;
   add_weights(*prepared_, *budget_, &r.holders);
+  r.weights = weights_text(weights_, prepared_->streamed, weights_reason_, program ? program->window : 0);
   if (program) {
     r.least += bytes_of_run(*program, bound);
     add_unplanned(*program, &r);

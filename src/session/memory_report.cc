@@ -75,6 +75,18 @@ std::vector<std::string> makers(const CompiledProgram& p) {
   return maker;
 }
 
+// The name of the step that reads the most bytes of streamed weights by itself.
+std::string widest(const CompiledProgram& p) {
+  int64_t most = 0;
+  std::string name;
+  for (const ProgramStep& step : p.steps) {
+    int64_t bytes = 0;
+    for (const auto& range : step.extras->reads) bytes += static_cast<int64_t>(range.size());
+    if (bytes > most) most = bytes, name = step.name;
+  }
+  return name;
+}
+
 // "at most 1.0 KiB (1024 bytes)", and what has no bound.
 std::string unplanned_text(const MemoryReport& report) {
   std::string text;
@@ -110,8 +122,34 @@ void for_outputs_taken(const CompiledProgram& p, std::span<const uint8_t> bound,
 
 }  // namespace
 
+std::string weights_text(const WeightTotals& totals, bool streamed, const std::string& reason, int64_t window) {
+  std::string text = absl::StrCat(streamed ? "streamed" : "resident", ", as ", reason);
+  if (streamed) {
+    absl::StrAppend(&text, "; ", readable_bytes(totals.streamed), " in pages of files");
+    if (window > 0) absl::StrAppend(&text, ", of which a step reads ", readable_bytes(window), " at most");
+  }
+  if (totals.packs_left_out > 0)
+    absl::StrAppend(&text, "; ", totals.packs_left_out, " packed forms (", readable_bytes(totals.packs_left_out_bytes),
+                    ") are left out");
+  const auto list = [&](std::string_view what, std::vector<KeptWeight> kept) {
+    if (kept.empty()) return;
+    std::ranges::stable_sort(kept, std::greater(), &KeptWeight::bytes);
+    int64_t bytes = 0;
+    for (const KeptWeight& k : kept) bytes += k.bytes;
+    absl::StrAppend(&text, "; ", kept.size(), " ", std::string(what), " (", readable_bytes(bytes), "):");
+    constexpr size_t kNamed = 5;
+    for (size_t i = 0; i < std::min(kNamed, kept.size()); ++i)
+      absl::StrAppend(&text, i ? ", '" : " '", kept[i].name, "' (", readable_bytes(kept[i].bytes), ": ", kept[i].why,
+                      ")");
+    if (kept.size() > kNamed) absl::StrAppend(&text, " and ", kept.size() - kNamed, " more");
+  };
+  list("constants stay in memory", totals.kept);
+  list("packed forms are made all the same", totals.needed);
+  return text;
+}
+
 int64_t bytes_of_run(const CompiledProgram& program, std::span<const uint8_t> bound) {
-  int64_t bytes = Pages::rounded(program.slab_bytes);
+  int64_t bytes = Pages::rounded(program.slab_bytes) + program.window;
   for_outputs_taken(program, bound, [&](int32_t, int64_t taken) { bytes += taken; });
   return bytes;
 }
@@ -149,6 +187,8 @@ void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std
   for (int32_t v : fullest(program, kNoId))
     holders->push_back(
         {std::string((*program.plan_values)[v].name), maker[v], MemoryRole::planned, program.plan.values[v].bytes});
+  if (program.window > 0)
+    holders->push_back({"the weights that one step reads", widest(program), MemoryRole::weights, program.window});
   for_outputs_taken(program, bound, [&](int32_t v, int64_t) {
     holders->push_back({std::string(program.values[v].name), maker[v], MemoryRole::leased, program.values[v].bytes});
   });
@@ -216,6 +256,7 @@ std::string to_string(const MemoryReport& report, size_t most) {
     absl::StrAppend(&text, title, "\n");
     for (const auto& [what, bytes] : named(*statistics)) line(what, bytes);
   }
+  if (!report.weights.empty()) absl::StrAppend(&text, "weights: ", report.weights, "\n");
   for (const DeviceReport& d : report.devices) {
     if (d.least > 0) absl::StrAppend(&text, "least limit on ", d.memory.device, ": ", d.least, " bytes\n");
     absl::StrAppend(&text, "largest holders on ", d.memory.device, "\n");
@@ -263,6 +304,7 @@ std::string memory_json(const MemoryReport& r, int indent) {
          {"unplanned_values", r.unplanned_values},
          {"unplanned_most", r.unplanned_most},
          {"unbounded", r.unbounded},
+         {"weights", r.weights},
          {"caps", Json::object()},
          {"holders", holders(r.holders)},
          {"outside", counts(r.outside)},

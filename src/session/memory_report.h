@@ -43,6 +43,7 @@ struct MemoryReport {
   std::vector<std::pair<std::string, int64_t>> outside;
   std::vector<DeviceReport> devices;
   std::vector<MemoryCap> caps;  // of what the session keeps
+  std::string weights;          // how they are held, and why; what packed forms were left out, and what stays in memory
 };
 
 // As text, with the `most` largest holders.
@@ -58,8 +59,11 @@ std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least
 Status too_little(const MemoryBudget::Refusal& refusal, const std::vector<MemoryHolder>& holders, int64_t least,
                   int64_t elsewhere);
 
-// Bytes of a run of the program beyond weights: slab, and outputs that are known and not bound (`bound`, one an output;
-// empty: none).
+// "streamed, as the memory limit does not hold them: …", for MemoryReport::weights. `window`: of the program that runs.
+std::string weights_text(const WeightTotals& totals, bool streamed, const std::string& reason, int64_t window);
+
+// Bytes of a run of the program beyond weights: slab, streamed weights of one step, and outputs that are known and not
+// bound (`bound`, one an output; empty: none).
 int64_t bytes_of_run(const CompiledProgram& program, std::span<const uint8_t> bound);
 
 // The same on a device: the program's slab there, `place` being that in Program::device_slab_bytes.

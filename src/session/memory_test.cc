@@ -156,6 +156,7 @@ TEST_F(MemoryTest, Check35TheLeastBudgetAtRunCountsOutputsThatAreHeld) {
 }
 
 TEST_F(MemoryTest, Check35TheLeastBudgetOfTheProcessCountsOtherSessions) {
+  options_.config["session.weights"] = "resident";
   const std::string path = file_of(small_net());
   auto other = from_text(kAnyLength, 0).value();
   std::vector<Value> held, outputs;
@@ -553,6 +554,7 @@ TEST_F(MemoryTest, HoldersOfARoleAddUpToWhatIsLive) {
     }
   }
   // A refusal names it too.
+  options_.config["session.weights"] = "resident";
   const Status refused = load(inside, 10000).status();
   EXPECT_THAT(std::string(refused.message()), HasSubstr("'the model's file " + inside + "' (weights, "));
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/cpu.h"
 #include "base/knobs.h"
+#include "session/weights_options.h"
 
 namespace forethought {
 namespace {
@@ -85,6 +86,7 @@ Status check_options(const SessionOptions& o) {
       check_range("the number of plans that are kept for shapes seen before", o.plan_cache_capacity, 1, kMostPlans));
   RETURN_IF_ERROR(check_path("the path of the optimised model", o.optimized_model_path));
   RETURN_IF_ERROR(check_path("the folder of external data", o.external_data_folder));
+  RETURN_IF_ERROR(weights_options(o).status());
   return check_dimensions(o);
 }
 

@@ -62,7 +62,8 @@ struct SessionOptions {
   std::string external_data_folder;  // for models given as bytes
   bool validate_plans = false;       // always true in debug builds; also FORETHOUGHT_VALIDATE=1
   bool profiling = false;
-  std::map<std::string, std::string> config;  // onnxruntime's session config entries, kept and shown
+  // onnxruntime's session config entries, kept and shown; those of weights_options.h mean something.
+  std::map<std::string, std::string> config;
 };
 
 // An error that lies in the caller's options or the environment, not in the model: invalid(), and is_wrong_option().

@@ -16,6 +16,9 @@
 namespace forethought {
 namespace {
 
+// Smaller constants are not streamed: a page for each, and two calls of the system a step, cost more than a copy.
+constexpr int64_t kLeastStreamed = 4096;
+
 // Forgets the contents of a constant that no step reads. A mapped file costs nothing, and may have other readers.
 void let_go(Graph& g, ValueId v, const PreparedGraph& p) {
   std::optional<Tensor>& t = g.value(v).constant;
@@ -35,13 +38,24 @@ class Preparer {
  private:
   bool lies_in_model(const Tensor& t) const;
   bool stays(const Tensor& t) const;
-  Status settle(Tensor& constant, std::string_view name);
+  bool is_streamed(const Tensor& t) const;
+  bool stays_resident(const Tensor& t, bool for_good) const;
+  void count_streamed(const Tensor& t) {
+    if (streamed_.insert(t.data).second) totals_->streamed += t.bytes();
+  }
+  bool leaves_out(const PackSpec& spec, const Tensor& constant) const;
+  // `for_good`: it is read at other times than by steps.
+  Status settle(Tensor& constant, std::string_view name, bool for_good = false);
   StatusOr<Tensor> in_store(const Tensor& constant, bool copy, std::string_view name);
   Status count_in_store(const Tensor& constant, bool copy, std::string_view name);
+  void note_pack(const PackSpec& spec, const PackedBlock& block, const std::string& value) const;
   Status prepare_node(const Graph& g, NodeId id, PreparedNode* out, std::vector<bool>* reads_original);
   Status prepare_inputs(Graph& g, NodeId id, PreparedGraph* p, std::vector<int32_t>* readers_left);
   Status take_weight(Graph& g, ValueId v, PreparedGraph* p);
+  void drop_pages_of(const Graph& g) const;
 
+  // Null: it is not to be kept in a file, or cannot be.
+  StatusOr<std::shared_ptr<const PackedBlock>> pack_in_file(const Tensor& constant, const PackSpec& spec);
   StatusOr<std::shared_ptr<const PackedBlock>> pack(const Tensor& constant, const PackSpec& spec,
                                                     std::string_view name);
   StatusOr<std::shared_ptr<const PackedBlock>> dry_pack(const Tensor& constant, const PackSpec& spec);
@@ -51,7 +65,8 @@ class Preparer {
   WeightTotals* const totals_;
   std::unordered_set<uint64_t> dry_constants_;
   std::unordered_map<uint64_t, std::shared_ptr<const PackedBlock>> dry_packs_;
-  std::vector<const Tensor*> packed_;     // constants of which some node reads the packed form alone
+  std::vector<const Tensor*> packed_;  // constants of which some node reads the packed form alone
+  std::unordered_set<const void*> streamed_;
   std::unordered_set<const void*> read_;  // data of constants that some node reads as they are
 };
 
@@ -67,12 +82,40 @@ bool Preparer::stays(const Tensor& t) const {
   return lies_in_model(t) ? !options_.model_goes : lies_in_mapped_file(t.data, t.bytes());
 }
 
+// Whether its pages come and go with the steps that read it, if its address suits them.
+bool Preparer::is_streamed(const Tensor& t) const {
+  return options_.streamed && t.bytes() > 0 && lies_in_mapped_file(t.data, t.bytes());
+}
+
+// Whether it is to be copied for being read at other times than by steps, or for being small.
+bool Preparer::stays_resident(const Tensor& t, bool for_good) const {
+  return is_streamed(t) && (for_good || t.bytes() < kLeastStreamed);
+}
+
+bool Preparer::leaves_out(const PackSpec& spec, const Tensor& constant) const {
+  if (spec.needed) return false;
+  return !options_.prepack || (!options_.keep_packs && is_streamed(constant) && ConstantStore::is_aligned(constant));
+}
+
 // Moves a constant that is to be read to where it can be read from, for good.
-Status Preparer::settle(Tensor& constant, std::string_view name) {
+Status Preparer::settle(Tensor& constant, std::string_view name, bool for_good) {
   if (constant.bytes() == 0) constant.owner.reset();  // there is nothing to read
-  const bool aligned = ConstantStore::is_aligned(constant), place_stays = stays(constant);
-  if (aligned && place_stays) return absl::OkStatus();
-  const bool copy = !aligned || lies_in_model(constant);
+  const bool place_stays = stays(constant), resident = stays_resident(constant, for_good);
+  if (!ConstantStore::is_aligned(constant) && place_stays && !resident) {
+    const auto bytes = static_cast<size_t>(constant.bytes());
+    const PackSpec as_it_is{0, "plain", bytes, [bytes](const Tensor& from, std::span<std::byte> to) {
+                              std::memcpy(to.data(), from.data, bytes);
+                              return absl::OkStatus();
+                            }};
+    ASSIGN_OR_RETURN(const auto in_file, pack_in_file(constant, as_it_is));
+    if (in_file) {
+      constant.data = in_file->bytes.data;
+      constant.owner = in_file->bytes.owner;
+    }
+  }
+  const bool aligned = ConstantStore::is_aligned(constant);
+  if (aligned && place_stays && !resident) return absl::OkStatus();
+  const bool copy = !aligned || resident || lies_in_model(constant);
   if (copy) totals_->copied += constant.bytes();
   if (options_.dry) {
     RETURN_IF_ERROR(count_in_store(constant, copy, name));
@@ -117,6 +160,8 @@ Status Preparer::count_in_store(const Tensor& constant, bool copy, std::string_v
 // The session's share is taken before a block is made; one that the session has already costs it nothing.
 StatusOr<std::shared_ptr<const PackedBlock>> Preparer::pack(const Tensor& constant, const PackSpec& spec,
                                                             std::string_view name) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const PackedBlock> in_file, pack_in_file(constant, spec));
+  if (in_file) return in_file;
   const auto bytes = static_cast<int64_t>(spec.bytes);
   const auto take_share = [&] {
     return MemoryShare::take(options_.budget, MemoryRole::packed, bytes, counted_block_bytes(bytes) - bytes, name);
@@ -140,6 +185,16 @@ StatusOr<std::shared_ptr<const PackedBlock>> Preparer::pack(const Tensor& consta
     ASSIGN_OR_RETURN(share, take_share());
   }
   mine = std::move(share);
+  return block;
+}
+
+StatusOr<std::shared_ptr<const PackedBlock>> Preparer::pack_in_file(const Tensor& constant, const PackSpec& spec) {
+  if (!options_.pack_folder || static_cast<int64_t>(spec.bytes) < PackFolder::kLeastBytes)
+    return std::shared_ptr<const PackedBlock>();
+  ASSIGN_OR_RETURN(auto block, options_.pack_folder->get(constant, spec, options_.budget));
+  if (is_streamed(constant))
+    drop_pages(pages_of({static_cast<const std::byte*>(constant.data), static_cast<size_t>(constant.bytes())}));
+  if (block && is_streamed(block->bytes)) drop_pages(pages_of(block->span()));
   return block;
 }
 
@@ -183,8 +238,25 @@ Status Preparer::prepare_node(const Graph& g, NodeId id, PreparedNode* out, std:
   for (const PackSpec& s : specs) {
     if (s.input < 0 || s.input >= static_cast<int>(n.inputs.size()) || !constants[s.input])
       return internal("the kernel wants to pack an input that is no constant");
-    ASSIGN_OR_RETURN(std::shared_ptr<const PackedBlock> block,
-                     pack(*constants[s.input], s, g.value(n.inputs[s.input]).name));
+    const std::string& value = g.value(n.inputs[s.input]).name;
+    std::shared_ptr<const PackedBlock> block;
+    if (leaves_out(s, *constants[s.input])) {
+      if (options_.prepack) {
+        ASSIGN_OR_RETURN(block, pack_in_file(*constants[s.input], s));
+      }
+      if (!block) {
+        ++totals_->packs_left_out;
+        totals_->packs_left_out_bytes += static_cast<int64_t>(s.bytes);
+        continue;
+      }
+    } else {
+      ASSIGN_OR_RETURN(block, pack(*constants[s.input], s, value));
+    }
+    if (!options_.prepack || !options_.keep_packs) note_pack(s, *block, value);
+    if (is_streamed(block->bytes)) {
+      out->streamed.push_back(block->span());
+      count_streamed(block->bytes);
+    }
     totals_->packed += block->bytes.elements();
     out->packed[s.input] = {block->span(), block->format};
     out->packed_bytes[s.input] = block->span();
@@ -195,14 +267,24 @@ Status Preparer::prepare_node(const Graph& g, NodeId id, PreparedNode* out, std:
   return absl::OkStatus();
 }
 
+// Tells of a packed form that was made although packed forms are to be left out.
+void Preparer::note_pack(const PackSpec& spec, const PackedBlock& block, const std::string& value) const {
+  if (is_streamed(block.bytes)) return;
+  totals_->needed.push_back({value,
+                             spec.needed ? absl::StrCat("the kernel has no other way than ", spec.format)
+                                         : "it is read in packed form, as it would have to be copied otherwise",
+                             static_cast<int64_t>(spec.bytes)});
+}
+
 Status Preparer::take_weight(Graph& g, ValueId v, PreparedGraph* p) {
   if (p->values[v.index].weight >= 0) return absl::OkStatus();
   Tensor& constant = *g.value(v).constant;
   read_.insert(constant.data);
+  const bool was_streamed = is_streamed(constant), is_output = std::ranges::find(g.outputs(), v) != g.outputs().end();
   const std::optional<DeviceUse> device = options_.devices ? options_.devices->use(g.value(v).device) : std::nullopt;
   const std::string who = absl::StrCat("constant ", g.value(v).name);
   // The host's bytes stay beside those of the device: choices may depend on them.
-  if (!device || !stays(constant)) RETURN_IF_ERROR(settle(constant, g.value(v).name));
+  if (!device || !stays(constant)) RETURN_IF_ERROR(settle(constant, g.value(v).name, is_output));
   Tensor t = constant;
   if (device && !options_.dry) {
     ASSIGN_OR_RETURN(t, copy_to_device(constant, *device, MemoryRole::weights, who));
@@ -213,6 +295,18 @@ Status Preparer::take_weight(Graph& g, ValueId v, PreparedGraph* p) {
   } else {
     totals_->constants += t.bytes();
   }
+  const bool streams = !device && is_streamed(t) && ConstantStore::is_aligned(t) && !stays_resident(t, is_output);
+  if (streams) {
+    count_streamed(t);
+  } else if (options_.streamed && !device && t.bytes() > 0) {
+    const char* const why = t.bytes() < kLeastStreamed  ? "it is small"
+                            : was_streamed && is_output ? "it is an output of the graph"
+                            : was_streamed              ? "its place in the file does not suit its type"
+                            : lies_in_model(constant)   ? "the model came as bytes"
+                                                        : "it was made at load";
+    totals_->kept.push_back({g.value(v).name, why, t.bytes()});
+  }
+  p->streams.push_back(streams);
   p->values[v.index].weight = static_cast<int32_t>(p->weights.size());
   p->weights.push_back(std::move(t));
   return absl::OkStatus();
@@ -239,6 +333,7 @@ Status Preparer::prepare_inputs(Graph& g, NodeId id, PreparedGraph* p, std::vect
 
 Status Preparer::prepare(Graph& g, PreparedGraph* p) {
   p->view = &g;
+  p->streamed = options_.streamed;
   p->order = g.order();
   p->nodes.resize(g.node_capacity());
   p->values.reserve(g.value_capacity());
@@ -267,8 +362,18 @@ Status Preparer::prepare(Graph& g, PreparedGraph* p) {
   for (ValueId v : g.outputs())
     if (g.is_constant(v)) RETURN_IF_ERROR(take_weight(g, v, p));
   for (ValueId v : g.inputs())
-    if (g.value(v).default_value) RETURN_IF_ERROR(settle(*g.value(v).default_value, g.value(v).name));
+    if (g.value(v).default_value) RETURN_IF_ERROR(settle(*g.value(v).default_value, g.value(v).name, true));
+  if (options_.streamed) drop_pages_of(g);
   return absl::OkStatus();
+}
+
+// Loading has read them; steps ask for them again.
+void Preparer::drop_pages_of(const Graph& g) const {
+  for (uint32_t i = 0; i < g.value_capacity(); ++i) {
+    const std::optional<Tensor>& t = g.value(ValueId{i}).constant;
+    if (t && t->data && t->dtype != DType::kString && is_streamed(*t))
+      drop_pages(pages_of({static_cast<const std::byte*>(t->data), static_cast<size_t>(t->bytes())}));
+  }
 }
 
 // Nobody reads these any more, unless another session packs the same: the system may have their pages for others.

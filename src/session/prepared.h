@@ -12,6 +12,7 @@
 #include "kernel_api/kernel.h"
 #include "memory/budget.h"
 #include "session/constants.h"
+#include "session/pack_folder.h"
 #include "session/packs.h"
 
 namespace forethought {
@@ -26,6 +27,7 @@ struct PreparedNode {
   std::vector<Packed> packed;  // one an input; empty bytes: not packed
   std::vector<std::span<const std::byte>> packed_bytes;  // the same, as steps take them
   std::vector<std::shared_ptr<const PackedBlock>> keep;
+  std::vector<std::span<const std::byte>> streamed;  // packed forms in pages that come and go with the steps
 
   bool is_packed(size_t input) const {
     return input < 32 ? has_bit(packs, input) : input < packed.size() && !packed[input].bytes.empty();
@@ -43,11 +45,21 @@ struct PreparedValue {
   const Tensor* constant = nullptr;  // the graph's; null: it is none. Without data where packed forms alone are read
 };
 
+// A constant that stays in memory where others are streamed.
+struct KeptWeight {
+  std::string name, why;
+  int64_t bytes = 0;
+};
+
 struct WeightTotals {
   int64_t constants = 0;   // bytes of constants that steps read in place
   int64_t packed = 0;      // bytes of packed forms
   int64_t on_devices = 0;  // bytes of constants that devices hold
   int64_t copied = 0;      // bytes copied because they lay unaligned, or where they do not stay
+  int64_t streamed = 0;    // of constants and packed forms: bytes in pages that come and go with the steps
+  int64_t packs_left_out = 0, packs_left_out_bytes = 0;  // packed forms that were not made
+  std::vector<KeptWeight> kept;                          // where weights are streamed
+  std::vector<KeptWeight> needed;                        // packed forms that were made all the same
 };
 
 struct PreparedGraph {
@@ -56,6 +68,8 @@ struct PreparedGraph {
   std::vector<NodeId> order;
   std::vector<PreparedNode> nodes;    // by NodeId
   std::vector<Tensor> weights;        // constants that steps read, aligned
+  std::vector<uint8_t> streams;       // by weight: whether its pages come and go with the steps that read it
+  bool streamed = false;              // some are to
   std::vector<PreparedValue> values;  // by ValueId
   std::map<std::pair<uint32_t, int>, std::unique_ptr<PreparedGraph>> bodies;
   std::map<int32_t, std::string> dense;  // by value that could be a strided view and may not be one: why
@@ -77,6 +91,10 @@ struct PrepareOptions {
   std::string_view model_bytes;        // the model, where it was given as bytes: constants in there are counted already
   bool strided_views = true;           // false: every value is row-major
   bool model_goes = false;             // those bytes are there for the load alone: no constant may stay in them
+  bool prepack = true;                 // false: no packed form is made that a kernel can do without
+  bool streamed = false;               // pages of mapped files come and go with the steps that read them
+  std::shared_ptr<PackFolder> pack_folder;  // where packed forms are kept; null: in memory alone
+  bool keep_packs = true;  // false: where streamed, no packed form is made in memory of what a step can read as it is
 };
 
 // Asks every kernel what it packs, packs it, and lets go of constants of which nobody reads more, unless they lie in a

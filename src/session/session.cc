@@ -57,6 +57,7 @@ void SessionSummary::describe(const CompiledProgram& p) {
   lower_bound = p.plan.lower_bound;
   peak = p.plan.peak;
   slots = p.plan.slots;
+  weights_window = p.window;
 }
 
 StatusOr<std::unique_ptr<Session>> Session::load(const std::string& path, const SessionOptions& options) {
@@ -122,8 +123,9 @@ StatusOr<std::unique_ptr<Session>> Session::from_graph(std::unique_ptr<Graph> gr
   const double start = now_ms();
   RETURN_IF_ERROR(validate(*graph));
   const auto attempt = [&](const PrepareOptions& prepare) -> StatusOr<std::unique_ptr<Session>> {
-    const bool limited = prepare.budget->is_limited() || options.device_memory_limit > 0 || limit_of_devices() > 0;
-    const bool again = !prepare.dry && limited;  // a second attempt may come
+    // Other attempts may come.
+    const bool again =
+        prepare.dry || prepare.budget->is_limited() || options.device_memory_limit > 0 || limit_of_devices() > 0;
     auto mine = again ? graph->clone() : std::move(graph);
     ASSIGN_OR_RETURN(PipelineResult result, run_pipeline({"", {}, {}, std::move(mine), prepare.budget}, options));
     return finish(std::move(result), options, prepare, start);
@@ -156,6 +158,7 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
                             ? options.plan
                             : plan_mode_from(knob_string(Knob::kPlan)).value_or(PlanMode::packed);
   how.strided_views = plan != PlanMode::off && options.share && options.strided_views && knob_bool(Knob::kStridedViews);
+  s->pack_folder_ = prepare.pack_folder;
   ASSIGN_OR_RETURN(s->prepared_, prepare_graph(std::move(result.graph), how, &s->weights_));
   const Graph& g = *s->prepared_->view;
   for (ValueId v : g.inputs()) s->defaults_.push_back(g.value(v).default_value);
@@ -171,7 +174,7 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
 #endif
   shared.plan = plan;
   shared.share = options.share;
-  shared.lanes = options.lanes != 0 ? options.lanes : static_cast<int>(knob_int(Knob::kLanes));
+  shared.lanes = prepare.streamed ? 1 : options.lanes != 0 ? options.lanes : static_cast<int>(knob_int(Knob::kLanes));
   shared.capacity = static_cast<size_t>(options.plan_cache_capacity);
   shared.instances = s->instances_.get();
   shared.devices = &s->devices_;
@@ -198,6 +201,13 @@ StatusOr<std::unique_ptr<Session>> Session::finish(PipelineResult result, const 
   s->figures_.weights_mapped = s->weights_.constants;
   s->figures_.weights_packed = s->weights_.packed;
   s->figures_.weights_copied = s->weights_.copied + s->report_.info.copied_bytes;
+  s->figures_.streams_weights = prepare.streamed;
+  s->figures_.weights_streamed = s->weights_.streamed;
+  s->figures_.packs_left_out = s->weights_.packs_left_out;
+  if (s->pack_folder_) {
+    s->figures_.packs_read = s->pack_folder_->counts().read;
+    s->figures_.packs_written = s->pack_folder_->counts().written;
+  }
   s->figures_.load_ms = now_ms() - load_start;
   return s;
 }

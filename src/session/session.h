@@ -47,6 +47,11 @@ struct SessionSummary {
   int64_t naive = 0, lower_bound = 0, peak = 0;
   int32_t slots = 0;  // of the peak, with PlanMode::slots
   int64_t weights_mapped = 0, weights_packed = 0, weights_copied = 0;
+  bool streams_weights = false;
+  int64_t weights_streamed = 0;  // of those mapped and packed: bytes in pages that come and go with the steps
+  int64_t weights_window = 0;    // the most of them that one step of the last plan reads
+  int64_t packs_left_out = 0;    // packed forms that were not made
+  int64_t packs_read = 0, packs_written = 0;  // of the folder of packed forms
   double load_ms = 0, first_run_ms = 0, last_run_ms = 0;
   int64_t runs = 0;
   int64_t copies = 0, copied_bytes = 0;  // payload that runs moved as it is, from one place to another
@@ -181,6 +186,8 @@ class Session {
   InputSymbols symbols_;
   std::vector<std::optional<Tensor>> defaults_;
   WeightTotals weights_;
+  std::string weights_reason_;
+  std::shared_ptr<PackFolder> pack_folder_;
   std::unique_ptr<IdleTrimmer> idle_;
   mutable Mutex mutex_;  // guards what is below
   std::shared_ptr<const Program> last_program_;

@@ -137,6 +137,9 @@ void add_session_options(CLI::App& c, ModelArguments* a) {
   c.add_option("--memory-limit", a->memory_limit,
                "Most bytes that the session may take, weights included: 200000000, 200M, 1.5G");
   c.add_option("--device-memory-limit", a->device_memory_limit, "The same on each device with memory of its own");
+  add_repeated(c, "--config", &a->config,
+               "A config entry: session.weights=streamed, session.disable_prepacking=1, "
+               "session.packed_weights_path=FOLDER");
   c.add_option("--rewrite-limit", a->rewrite_limit,
                "Stop after so many rewrites, to find the one that changes a result")
       ->check(CLI::NonNegativeNumber);
@@ -172,6 +175,11 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
   auto on_devices = parse_memory_size(a.device_memory_limit);
   if (!on_devices.ok()) return with_context(on_devices.status(), "--device-memory-limit");
   o.device_memory_limit = *on_devices;
+  for (const std::string& entry : a.config) {
+    auto pair = split(entry, "KEY=VALUE");
+    if (!pair.ok()) return with_context(pair.status(), "--config");
+    o.config.insert(*std::move(pair));
+  }
   o.rewrite_limit = a.rewrite_limit;
   o.disabled_rewrites = a.without;
   for (const std::string& rewrite : a.without)

@@ -25,6 +25,7 @@ struct ModelArguments {
   std::vector<std::string> dimensions;  // SYMBOL=8
   std::vector<std::string> max_dimensions;
   std::string memory_limit, device_memory_limit;  // "200M"; empty: none
+  std::vector<std::string> config;                // KEY=VALUE
   int rewrite_limit = -1;
   std::vector<std::string> without;  // rewrites that are not tried
 };

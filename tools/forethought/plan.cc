@@ -1,6 +1,7 @@
 // forethought plan: lanes, steps and bytes, the chosen kernels and why; of everything, one value or one node.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -52,6 +53,31 @@ Status write_page(const PlanArguments& a, const PreparedGraph& graph, const Comp
   return out ? absl::OkStatus() : invalid(absl::StrCat(a.html, " cannot be written"));
 }
 
+// With the least limit of the session as it is, and the least of all that hold weights in another way, if they may.
+int print_memory(const PlanArguments& a, SessionOptions options, const Session& session, const CompiledProgram& p,
+                 const std::vector<Dims>& dims) {
+  const MemoryReport report = session.memory_report(p);
+  if (a.json) {
+    fmt::print("{}\n", memory_json(report, 2));
+    return kOk;
+  }
+  fmt::print("{}", to_string(report, 10));
+  const auto asked = options.config.find("session.weights");
+  if (asked != options.config.end() && asked->second != "auto") return kOk;
+  int64_t least = report.least;
+  for (const char* way : {"packed", "streamed"}) {
+    options.config["session.weights"] = way;
+    options.memory_limit = 0;
+    auto other = load_session(a.model, options);
+    if (!other.ok()) return fail(other.status(), kBadInput);
+    auto compiled = (*other)->plan_for(dims);
+    if (!compiled.ok()) return fail(compiled.status(), kBadInput);
+    least = std::min(least, (*other)->memory_report(**compiled).least);
+  }
+  fmt::print("least limit with weights streamed: {} bytes\n", least);
+  return kOk;
+}
+
 int run(const PlanArguments& a) {
   auto options = session_options(a.model);
   if (!options.ok()) return fail(options.status(), kUsage);
@@ -70,11 +96,7 @@ int run(const PlanArguments& a) {
     fmt::print("{}: {} values, {} steps; open it in a browser\n", a.html, p.plan.values.size(), p.steps.size());
     return kOk;
   }
-  if (a.memory) {
-    const MemoryReport report = (*session)->memory_report(p);
-    fmt::print("{}", a.json ? memory_json(report, 2) + "\n" : to_string(report, 10));
-    return kOk;
-  }
+  if (a.memory) return print_memory(a, *options, **session, p, *dims);
   if (a.json) {
     fmt::print("{}\n", plan_json(graph, p, *scope, 2));
     return kOk;

@@ -7,7 +7,8 @@ HEAD = """# Knobs
 
 Environment variables that the runtime reads, each once, when it is first needed. One that is set to a value that is
 not here is an error of every session that is made, never ignored; an empty one is as good as not set. Made from
-`src/base/knobs.inc` by `python3 tools/lint/knobs_page.py`.
+`src/base/knobs.inc` by `python3 tools/lint/knobs_page.py`. What a session does with its weights is said by
+[config entries](memory.md#a-model-larger-than-memory) of its options.
 
 | variable | default | values | what it does |
 |---|---|---|---|

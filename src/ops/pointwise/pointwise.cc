@@ -269,6 +269,7 @@ StatusOr<std::vector<PackSpec>> pack_channels(const PrepareCtx& ctx) {
       std::memset(packed.data() + bytes, 0, packed.size() - bytes);
       return absl::OkStatus();
     };
+    s.needed = true;  // the last block reads beyond the constant
     specs.push_back(std::move(s));
   }
   return specs;
