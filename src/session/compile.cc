@@ -190,10 +190,13 @@ class Compiler {
     const auto same = [&](int32_t v) {
       if (v < 0) return true;
       const ProgramValue &a = program_->values[v], &b = w_.like->values[v];
-      return a.known == b.known && a.dtype == b.dtype && a.kind == b.kind && a.dims.size() == b.dims.size() &&
-             a.strides.empty() == b.strides.empty();
+      return a.known == b.known && a.dtype == b.dtype && a.kind == b.kind && a.dims.size() == b.dims.size();
     };
-    return std::ranges::all_of(n.inputs, same) && std::ranges::all_of(n.outputs, same);
+    const auto lies_alike = [&](int32_t v) {  // outputs have no strides yet
+      return v < 0 || program_->values[v].strides.empty() == w_.like->values[v].strides.empty();
+    };
+    return std::ranges::all_of(n.inputs, same) && std::ranges::all_of(n.inputs, lies_alike) &&
+           std::ranges::all_of(n.outputs, same);
   }
 
   // The choice for `like` with other dims, if the kernel knows that nothing else is new.
