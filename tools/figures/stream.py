@@ -14,7 +14,7 @@ import figure_table  # noqa: E402
 
 LAYERS, SIZE, ROWS, THREADS = 64, 1024, 64, 2
 LIMIT = 32 << 20
-ROUNDS = 3  # processes a way, by turns
+ROUNDS = 2  # processes a way, by turns
 
 
 def write_model(folder: pathlib.Path) -> pathlib.Path:
