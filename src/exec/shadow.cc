@@ -345,7 +345,7 @@ class ShadowSink::Graph {
               p_.steps[writer_[v]].name);
     }
     for (const int32_t v : p_.steps[s].outputs) {
-      if (v < 0 || p_.values[v].base != Base::slab || p_.values[v].device < 0) continue;
+      if (v < 0 || p_.values[v].base != Base::slab) continue;
       const std::vector<int32_t> kept = made_of(v);
       for (size_t other = 0; other < kept_.size(); ++other) {
         const auto o = static_cast<int32_t>(other);

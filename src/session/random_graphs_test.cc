@@ -441,7 +441,7 @@ bool stray_write(Program& p, Spoiler& spoiler, Random& rng) {
     const ProgramStep& step = p.steps[s];
     const ProgramValue* out = first(p, step.outputs);
     return step.outputs.size() == 1 && out && out->base == Base::slab && out->device < 0 && out->bytes > 0 &&
-           step.extras->bodies.empty() && step.scratch_shared + step.scratch_per_worker == 0 &&
+           out->strides.empty() && step.extras->bodies.empty() && step.scratch_shared + step.scratch_per_worker == 0 &&
            !others_may_write(p, before, s, out->offset + out->bytes);
   });
 }
