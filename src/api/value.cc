@@ -8,6 +8,7 @@
 #include "api/rep.h"
 #include "base/checked.h"
 #include "session/lent_inputs.h"
+#include "tensor/strides.h"
 
 namespace forethought::v1 {
 namespace {
@@ -131,9 +132,7 @@ Result<Value> Value::borrow_strided(ElementType type, std::span<const int64_t> s
   if (!elements) return refuse(absl::StrCat("the shape ", to_string(shape), " is impossible"));
   if (const auto s = check_strides(t); !s.ok()) return public_status(s);
   const int64_t width = bit_width(*dtype) / 8;
-  int64_t below = 0, above = 0;  // check_strides: these do not overflow
-  for (size_t d = 0; d < shape.size() && *elements > 0; ++d)
-    (strides[d] < 0 ? below : above) += strides[d] * (shape[d] - 1);
+  const auto [below, above] = *elements > 0 ? *reach_of(shape, strides) : Reach();  // check_strides() holds
   const auto most = static_cast<int64_t>(std::min<size_t>(bytes, size_t{1} << 60)) / width;
   if (*elements > 0 && (first < 0 || first >= most || first + below < 0 || first + above >= most))
     return refuse(absl::StrCat("a tensor of ", name(type), to_string(shape), " with strides ", to_string(strides),

@@ -122,6 +122,16 @@ std::vector<Dims> ways(const Dims& dims) {
   return all;
 }
 
+// Where outputs share bytes with inputs, and where they do not.
+void expect_like(const OpOutcome& dense, OpCase c) {
+  for (const bool share : {false, true}) {
+    c.share = share;
+    const auto strided = run_case(c);
+    ASSERT_TRUE(strided.ok()) << strided.status();
+    EXPECT_EQ(all_bytes(*strided), all_bytes(dense));
+  }
+}
+
 TEST(StridedViews, B17_TakersReadInAnySteps) {
   for (const Row& r : takers()) {
     OpCase c = case_of(r);
@@ -136,12 +146,7 @@ TEST(StridedViews, B17_TakersReadInAnySteps) {
         c.inputs[input] = in_steps(t, steps).value();
         for (const bool views : {false, true}) {
           c.views = views;
-          for (const bool share : {false, true}) {
-            c.share = share;
-            const auto strided = run_case(c);
-            ASSERT_TRUE(strided.ok()) << strided.status();
-            EXPECT_EQ(all_bytes(*strided), all_bytes(*dense));
-          }
+          expect_like(*dense, c);
         }
       }
     }
@@ -165,12 +170,7 @@ TEST(StridedViews, B17_TakersReadWhatRepeats) {
         ASSERT_TRUE(dense.ok()) << dense.status();
         c.inputs[input] = view;
         c.views = true;
-        for (const bool share : {false, true}) {
-          c.share = share;
-          const auto strided = run_case(c);
-          ASSERT_TRUE(strided.ok()) << strided.status();
-          EXPECT_EQ(all_bytes(*strided), all_bytes(*dense));
-        }
+        expect_like(*dense, c);
       }
     }
   }

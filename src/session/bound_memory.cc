@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "tensor/strides.h"
 
 namespace forethought {
 namespace {
@@ -13,13 +14,12 @@ Device space(Device device) {
 }
 
 // Addresses from the first byte of a tensor to behind its last; between them may lie others.
-std::pair<uintptr_t, uintptr_t> reach_of(const Tensor& t) {
+std::pair<uintptr_t, uintptr_t> addresses_of(const Tensor& t) {
   const auto at = reinterpret_cast<uintptr_t>(t.data);
   if (t.strides.empty() || t.elements() == 0) return {at, at + static_cast<uintptr_t>(t.bytes())};
-  int64_t below = 0, above = 1;
-  for (size_t d = 0; d < t.dims.size(); ++d) (t.strides[d] < 0 ? below : above) += t.strides[d] * (t.dims[d] - 1);
+  const Reach reach = reach_of(t.dims, t.strides).value_or(Reach());  // check_strides() holds of inputs
   const int64_t width = bit_width(t.dtype) / 8;
-  return {at - static_cast<uintptr_t>(-below * width), at + static_cast<uintptr_t>(above * width)};
+  return {at - static_cast<uintptr_t>(-reach.below * width), at + static_cast<uintptr_t>((reach.above + 1) * width)};
 }
 
 bool is_bound(const Value& v) { return v.is_tensor() && v.tensor().data; }
@@ -53,8 +53,8 @@ bool reads_from(const Value& input, const Tensor& written) {
 
 bool overlap(const Tensor& a, const Tensor& b) {
   if (!a.data || !b.data || space(a.device) != space(b.device)) return false;
-  const auto [low, high] = reach_of(a);
-  const auto [other_low, other_high] = reach_of(b);
+  const auto [low, high] = addresses_of(a);
+  const auto [other_low, other_high] = addresses_of(b);
   return low < other_high && other_low < high;
 }
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/checked.h"
 #include "session/compiling.h"
+#include "tensor/strides.h"
 
 namespace forethought {
 namespace {
@@ -52,22 +53,16 @@ Status compare_with_facts(const Compiling& w) {
 
 bool describe_strides(std::span<const int64_t> strides, ProgramValue* value) {
   const int64_t width = bit_width(value->dtype) / 8;
-  int64_t below = 0, above = 0;  // elements before and behind the first one
-  for (size_t d = 0; d < strides.size(); ++d) {
-    const auto reach = checked_mul(strides[d], value->dims[d] - 1);
-    if (value->dims[d] < 1 || !reach) return false;
-    const auto sum = checked_add(*reach < 0 ? below : above, *reach);
-    if (!sum) return false;
-    (*reach < 0 ? below : above) = *sum;
-  }
-  const auto before = checked_mul(below, -1);
-  const auto elements = before ? checked_add(above, *before) : std::nullopt;
+  if (std::ranges::any_of(value->dims, [](int64_t d) { return d < 1; })) return false;
+  const auto reach = reach_of(value->dims, strides);
+  const auto before = reach ? checked_mul(reach->below, -1) : std::nullopt;
+  const auto elements = before ? checked_add(reach->above, *before) : std::nullopt;
   const auto bytes = elements ? checked_mul(*elements, width) : std::nullopt;
   const auto padded = bytes ? checked_add(*bytes, width + kValueAlignment) : std::nullopt;
   if (!padded) return false;
   value->strides = strides;
   value->bytes = *bytes + width;
-  value->first = -below * width;
+  value->first = *before * width;
   return true;
 }
 

@@ -4,21 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/checked.h"
 #include "base/cpu.h"
 #include "kernels/movement/strided_copy.h"
 #include "session/session.h"
+#include "tensor/strides.h"
 
 namespace forethought {
 namespace {
-
-// Whether the elements lie as without strides; dims of one element have no step.
-bool is_row_major(const Tensor& t) {
-  int64_t step = 1;
-  for (size_t d = t.dims.size(); d-- > 0; step *= t.dims[d])
-    if (t.dims[d] != 1 && t.strides[d] != step) return false;
-  return true;
-}
 
 // Whether no two elements share a place, those apart that a step of 0 repeats.
 bool lie_apart(const Tensor& t) {
@@ -52,16 +44,12 @@ Status check_strides(const Tensor& t) {
   if (t.strides.size() != t.dims.size())
     return invalid(absl::StrCat("the strides ", to_string(t.strides), " came for the shape ", to_string(t.dims),
                                 ": give one for each dim"));
-  int64_t reach = 0;
-  for (size_t d = 0; d < t.dims.size() && t.elements() > 0; ++d) {
-    const auto step = checked_mul(t.strides[d], t.dims[d] - 1);
-    const auto bytes = step ? checked_mul(*step < 0 ? *step : -*step, bits / 8) : std::nullopt;
-    const auto sum = bytes ? checked_add(reach, *bytes) : std::nullopt;
-    if (!sum || *sum < -(int64_t{1} << 60))
-      return invalid(absl::StrCat("the strides ", to_string(t.strides), " of ", to_string(t.dims),
-                                  " reach farther than memory does"));
-    reach = *sum;
-  }
+  if (t.elements() == 0) return absl::OkStatus();
+  const int64_t most = (int64_t{1} << 60) / (bits / 8);
+  const auto reach = reach_of(t.dims, t.strides);
+  if (!reach || reach->above > most || reach->below < -most || reach->above - reach->below > most)
+    return invalid(absl::StrCat("the strides ", to_string(t.strides), " of ", to_string(t.dims),
+                                " reach farther than memory does"));
   return absl::OkStatus();
 }
 
@@ -80,7 +68,7 @@ Status settle_strided(Session& session, std::span<const Value> inputs, bool in_p
     Tensor& t = (*settled)[i].tensor();
     for (size_t d = 0; d < t.dims.size(); ++d)
       if (t.dims[d] == 1) t.strides[d] = 0;  // that is no step
-    if (t.elements() == 0 || is_row_major(t)) {
+    if (t.elements() == 0 || is_row_major(t.dims, t.strides)) {
       t.strides.clear();
     } else if (!in_place || !reads_in_place(session, i, t)) {
       ASSIGN_OR_RETURN(Tensor copy, session.take_io(t.dtype, t.dims, session.inputs()[i].name));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/checked.h"
+#include "tensor/strides.h"
 
 namespace forethought::dlpack {
 namespace {
@@ -113,27 +114,15 @@ struct Owner {
   }
 };
 
-// Whether elements lie row-major without gaps; strides of dims of one element do not matter.
-bool is_contiguous(const View& v) {
-  if (!v.strides) return true;
-  int64_t want = 1;
-  for (int32_t d = v.ndim - 1; d >= 0; --d) {
-    if (v.shape[d] != 1 && v.strides[d] != want) return false;
-    want *= std::max<int64_t>(v.shape[d], 1);
-  }
-  return true;
-}
+std::span<const int64_t> dims_of(const View& v) { return {v.shape, static_cast<size_t>(v.ndim)}; }
+std::span<const int64_t> strides_of(const View& v) { return {v.strides, static_cast<size_t>(v.ndim)}; }
+
+bool is_contiguous(const View& v) { return !v.strides || is_row_major(dims_of(v), strides_of(v)); }
 
 // Every address that the strides can give must be one that exists.
 Status check_reach(const View& v, int64_t width) {
-  int64_t low = 0, high = 0;
-  for (int32_t d = 0; d < v.ndim; ++d) {
-    const auto reach = checked_mul(v.strides[d], v.shape[d] - 1);
-    const auto sum = reach ? checked_add(*reach < 0 ? low : high, *reach) : std::nullopt;
-    if (!sum) return invalid("the strides of the DLPack tensor overflow");
-    (*reach < 0 ? low : high) = *sum;
-  }
-  if (!checked_mul(low, width) || !checked_mul(high, width))
+  const auto reach = reach_of(dims_of(v), strides_of(v));
+  if (!reach || !checked_mul(reach->below, width) || !checked_mul(reach->above, width))
     return invalid("the strides of the DLPack tensor overflow");
   return absl::OkStatus();
 }
