@@ -8,7 +8,7 @@ from forethought import _core
 from forethought._errors import (DeviceReset, EngineError, EPFail, Fail, ForethoughtError, InvalidArgument,
                                  InvalidGraph, InvalidProtobuf, ModelLoadCanceled, ModelLoaded,
                                  ModelRequiresCompilation, NoModel, NoSuchFile, NotFound, NotImplemented,  # noqa: A004
-                                 RuntimeException)
+                                 OutOfMemory, RuntimeException)
 from forethought._memory import MemoryStats
 from forethought._numbers import whole as _whole
 from forethought._options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions

@@ -26,7 +26,11 @@ class EngineError(ForethoughtError):
 
 
 class RuntimeException(ForethoughtError):
-    """A limit was reached, or a bug of ours was noticed in time."""
+    """Memory is out (then an OutOfMemory), or a bug of ours was noticed in time."""
+
+
+class OutOfMemory(RuntimeException, MemoryError):
+    """A limit on memory was reached, or the system has no more."""
 
 
 class InvalidProtobuf(ForethoughtError):

@@ -120,7 +120,7 @@ class InferenceSession:
     def _load(self, providers, provider_options) -> None:
         pairs = _normalize_providers(providers, provider_options)
         options = self._sess_options._core_options(pairs, self._allow_fallback)
-        options.disabled_rewrites = self._disabled
+        options.disable_rewrites(self._disabled)
         if isinstance(self._source, (str, os.PathLike)):
             path = os.fsdecode(self._source)
             self._core = _core.load_path(os.fsencode(path), options)

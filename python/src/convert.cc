@@ -154,9 +154,10 @@ Value tensor_from_array(nb::object array, Feeding* feeding, bool made = false) {
   if (type == DType::kUndefined) {
     nb::object native = dtype.attr("newbyteorder")("=");
     type = dtype_of_numpy(native);
+    nb::object keep;
     if (type == DType::kUndefined)
       raise_named("InvalidArgument",
-                  "arrays of NumPy's type " + nb::cast<std::string>(dtype.attr("__str__")()) + " have no ONNX type");
+                  "arrays of NumPy's type " + std::string(bytes_of(nb::str(dtype), &keep)) + " have no ONNX type");
   }
   if (type == DType::kString) return string_tensor(array);
   const ArrayView view(array);

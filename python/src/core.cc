@@ -1,7 +1,5 @@
 // The module forethought._core: sessions, values and options, for the Python files of the package to build upon.
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/map.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -225,9 +223,9 @@ nb::dict stages(const PythonSession& self) {
 }
 
 // shapes: one list of numbers an input, in the order of the model (those with defaults included); or empty.
-nb::object plan(const PythonSession& self, const std::vector<std::vector<int64_t>>& shapes, bool json) {
+nb::object plan(const PythonSession& self, nb::list shapes, bool json) {
   std::vector<Dims> dims;
-  for (const auto& s : shapes) dims.emplace_back(s.begin(), s.end());
+  for (nb::handle s : shapes) dims.push_back(dims_of_list(s));
   StatusOr<std::shared_ptr<const CompiledProgram>> compiled;
   {
     nb::gil_scoped_release release;
@@ -259,14 +257,20 @@ void bind_options(nb::module_& m) {
           [](SessionOptions& o, int level) { o.optimization_level = static_cast<OptimizationLevel>(level); })
       .def_prop_rw(
           "plan", [](const SessionOptions& o) { return std::string(name(o.plan)); },
-          [](SessionOptions& o, const std::string& mode) {
-            const auto known = plan_mode_from(mode);
-            if (!known) throw nb::value_error(("there is no plan mode '" + mode + "'").c_str());
+          [](SessionOptions& o, nb::str mode) {
+            nb::object keep;
+            const std::string_view asked = bytes_of(mode, &keep);
+            const auto known = plan_mode_from(asked);
+            if (!known) throw nb::value_error(("there is no plan mode '" + std::string(asked) + "'").c_str());
             o.plan = *known;
           })
       .def("add_provider",
-           [](SessionOptions& o, std::string name, std::map<std::string, std::string> options) {
-             o.providers.push_back({name, options});
+           [](SessionOptions& o, nb::str name, nb::dict options) {
+             nb::object keep_key, keep_value;
+             std::map<std::string, std::string> entries;
+             for (auto [key, value] : options)
+               entries[std::string(bytes_of(key, &keep_key))] = bytes_of(value, &keep_value);
+             o.providers.push_back({std::string(bytes_of(name, &keep_key)), std::move(entries)});
            })
       .def_rw("intra_op_threads", &SessionOptions::intra_op_threads)
       .def_rw("allow_fallback", &SessionOptions::allow_fallback)
@@ -287,7 +291,11 @@ void bind_options(nb::module_& m) {
       .def_rw("plan_cache_capacity", &SessionOptions::plan_cache_capacity)
       .def_rw("fold_budget", &SessionOptions::fold_budget)
       .def_rw("rewrite_limit", &SessionOptions::rewrite_limit)
-      .def_rw("disabled_rewrites", &SessionOptions::disabled_rewrites)
+      .def("disable_rewrites",
+           [](SessionOptions& o, nb::list names) {
+             nb::object keep;
+             for (nb::handle name : names) o.disabled_rewrites.emplace_back(bytes_of(name, &keep));
+           })
       .def("set_dimensions",
            [](SessionOptions& o, nb::dict free, nb::dict most) {
              nb::object keep;
@@ -342,7 +350,10 @@ void bind_session(nb::module_& m) {
       .def("take_profile", &take_profile);
   m.def("load_path", &load_path);
   m.def("load_bytes", &load_bytes);
-  m.def("plan_page", [](const std::string& title, const std::string& json) { return plan_page(title, json); });
+  m.def("plan_page", [](nb::str title, nb::str json) {
+    nb::object keep_title, keep_json;
+    return text(plan_page(bytes_of(title, &keep_title), bytes_of(json, &keep_json)));
+  });
 }
 
 }  // namespace
@@ -358,6 +369,7 @@ NB_MODULE(_core, m) {
     const nb::gil_scoped_release release;
     Runner::close_all();
   }));
+  translate_bad_alloc();
   init_convert(m);
   bind_options(m);
   bind_values(m);

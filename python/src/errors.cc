@@ -1,6 +1,8 @@
 // Which exception stands for which status.
 #include "errors.h"
 
+#include <exception>
+#include <new>
 #include <string>
 
 #include "onnx/wire/parser.h"
@@ -22,6 +24,7 @@ const char* exception_for(const Status& status, During during) {
     case absl::StatusCode::kUnimplemented:
       return "NotImplemented";
     case absl::StatusCode::kResourceExhausted:
+      return "OutOfMemory";
     case absl::StatusCode::kInternal:
       return "RuntimeException";
     default:
@@ -59,10 +62,35 @@ std::string_view bytes_of(nb::handle text, nb::object* keep) {
   return {PyBytes_AS_STRING(keep->ptr()), static_cast<size_t>(PyBytes_GET_SIZE(keep->ptr()))};
 }
 
+Dims dims_of_list(nb::handle list) {
+  Dims dims;
+  for (nb::handle item : list) {
+    const nb::object whole = nb::steal(PyNumber_Index(item.ptr()));
+    const long long n = whole.is_valid() ? PyLong_AsLongLong(whole.ptr()) : -1;
+    if (PyErr_Occurred()) throw nb::python_error();
+    dims.push_back(n);
+  }
+  return dims;
+}
+
 void raise_named(const char* name, std::string_view message) {
   nb::object type = nb::module_::import_("forethought._errors").attr(name);
   PyErr_SetObject(type.ptr(), text(message).ptr());
   throw nb::python_error();
+}
+
+void translate_bad_alloc() {
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      try {
+        raise_named("OutOfMemory", "the system has no memory");
+      } catch (nb::python_error& e) {
+        e.restore();
+      }
+    }
+  });
 }
 
 void raise(const Status& status, During during) {

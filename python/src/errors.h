@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "base/status.h"
+#include "tensor/shape.h"
 
 namespace forethought::python {
 
@@ -16,6 +17,9 @@ nanobind::object text(std::string_view bytes);
 nanobind::object exact_text(std::string_view bytes);
 // The bytes that exact_text() made the string of; or those of a bytes object. They live as long as `*keep`.
 std::string_view bytes_of(nanobind::handle text, nanobind::object* keep);
+// A list of whole numbers. Functions that take lists, dicts or strings read them by these and not by casters, within
+// which an allocation that fails ends the process.
+Dims dims_of_list(nanobind::handle list);
 
 // Throws the exception that stands for `status`, which is not ok.
 [[noreturn]] void raise(const Status& status, During during);
@@ -23,6 +27,9 @@ std::string_view bytes_of(nanobind::handle text, nanobind::object* keep);
 [[noreturn]] void raise_from(const Status& status, During during, nanobind::object cause);
 // Throws forethought.<name>(message).
 [[noreturn]] void raise_named(const char* name, std::string_view message);
+
+// Lets an allocation that fails in a function of the module raise forethought.OutOfMemory. Once.
+void translate_bad_alloc();
 
 inline void check(const Status& status, During during) {
   if (!status.ok()) raise(status, during);

@@ -138,13 +138,14 @@ HeldValue value_for_input(PythonSession& self, nb::handle name, nb::handle objec
   return held;
 }
 
-HeldValue session_value(PythonSession& self, const std::vector<int64_t>& shape, int dtype) {
+HeldValue session_value(PythonSession& self, nb::handle shape, int dtype) {
   if (!is_valid_dtype(dtype) || bit_width(static_cast<DType>(dtype)) == 0)
     raise_named("InvalidArgument", "the session has no memory for ONNX element type " + std::to_string(dtype));
+  const Dims dims = dims_of_list(shape);
   StatusOr<Tensor> room;
   {
     nb::gil_scoped_release release;
-    room = self.session->take_io(static_cast<DType>(dtype), shape, "a value made by the caller");
+    room = self.session->take_io(static_cast<DType>(dtype), dims, "a value made by the caller");
   }
   check_run(*self.session, room.status());
   Tensor t = *std::move(room);

@@ -30,6 +30,6 @@ void run_async(nb::handle session, nb::handle names, nb::dict inputs, nb::handle
 // A value that the session is to read in many runs: over the array's memory, or over a copy in the I/O arena.
 HeldValue value_for_input(PythonSession& self, nb::handle name, nb::handle object);
 // Zeros in the I/O arena.
-HeldValue session_value(PythonSession& self, const std::vector<int64_t>& shape, int dtype);
+HeldValue session_value(PythonSession& self, nb::handle shape, int dtype);
 
 }  // namespace forethought::python

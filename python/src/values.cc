@@ -53,24 +53,24 @@ HeldValue value_from_python(nb::handle object, Feeding feeding) {
 
 namespace {
 
-HeldValue value_of_shape(const std::vector<int64_t>& shape, int dtype) {
+HeldValue value_of_shape(nb::handle shape, int dtype) {
   if (!is_valid_dtype(dtype)) raise_named("InvalidArgument", "there is no ONNX element type " + std::to_string(dtype));
-  return {check(make_tensor(static_cast<DType>(dtype), shape), During::run)};
+  return {check(make_tensor(static_cast<DType>(dtype), dims_of_list(shape)), During::run)};
 }
 
 // A tensor over memory that the caller keeps.
-HeldValue value_at(uintptr_t pointer, const std::vector<int64_t>& shape, int dtype) {
+HeldValue value_at(uintptr_t pointer, nb::handle shape, int dtype) {
   if (!is_valid_dtype(dtype) || bit_width(static_cast<DType>(dtype)) == 0)
     raise_named("InvalidArgument", "memory cannot be bound as ONNX element type " + std::to_string(dtype));
-  const auto elements = element_count(shape);
+  Tensor t;
+  t.dtype = static_cast<DType>(dtype);
+  t.dims = dims_of_list(shape);
+  const auto elements = element_count(t.dims);
   if (!elements)
-    raise_named("InvalidArgument", "impossible shape " + to_string(shape) +
+    raise_named("InvalidArgument", "impossible shape " + to_string(t.dims) +
                                        "; dims are at least 0, and all of them together a size that memory has");
   if (pointer == 0 && *elements > 0)
     raise_named("InvalidArgument", "the address is 0; give that of the first element (array.ctypes.data)");
-  Tensor t;
-  t.dtype = static_cast<DType>(dtype);
-  t.dims.assign(shape.begin(), shape.end());
   t.data = reinterpret_cast<void*>(pointer);
   return {std::move(t)};
 }

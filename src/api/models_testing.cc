@@ -91,6 +91,18 @@ std::string branches_model() {
   return model_bytes(**graph).value();
 }
 
+std::string parallel_model() {
+  const auto graph = graph_from_text(R"(graph parallel(%x: f32[N,8]) {
+    %a = Softmax(%x)
+    %b = Softmax<axis=0>(%x)
+    %c = Softmax(%a)
+    %d = Softmax<axis=0>(%b)
+    %y = Add(%c, %d)
+    return %y
+  })");
+  return model_bytes(**graph).value();
+}
+
 std::string loop_model(bool stacks) {
   const std::string head = "graph loop(%m: i64[], %x: f32[2]) { %y", loop = R"( = Loop(%m, bool true, %x) {
       body: graph(%i: i64[], %go: bool[], %s: f32[2]) {

@@ -118,8 +118,12 @@ Status Lanes::add_waits(int32_t s) {
 Status Lanes::run(const std::vector<LaneStep>& ready, const std::atomic<bool>& cancel) {
   RETURN_IF_ERROR(built_);
   if (Status status = told([&] { return start(ready, cancel); }); !status.ok()) failed(-1, std::move(status));
-  do {
+  const auto run_tasks = [&] {
     crew_.run();
+    return absl::OkStatus();
+  };
+  do {
+    if (Status status = told(run_tasks); !status.ok()) failed(-1, std::move(status));
   } while (await_devices());
   await_ends();
   if (ending())
@@ -181,7 +185,9 @@ void Lanes::run_task(int l) noexcept {
     lane.counted = false;
     if (ending()) return stop_before(s);
     if (Status status = advance(lane, s); !status.ok()) return failed(s, std::move(status));
-    if (woken_.load(std::memory_order_relaxed) > 0) hand_over_woken();
+    if (woken_.load(std::memory_order_relaxed) == 0) continue;
+    if (Status status = told([&] { return hand_over_woken(), absl::OkStatus(); }); !status.ok())
+      return failed(-1, std::move(status));
   }
   lanes_left_.fetch_sub(1, std::memory_order_acq_rel);
 }
@@ -201,7 +207,7 @@ Status Lanes::advance(Lane& lane, int32_t s) {
       outstanding_.fetch_sub(1, std::memory_order_acq_rel);
       return status;
     }
-    count_down(on_recorded_[n], true);
+    RETURN_IF_ERROR(told([&] { return count_down(on_recorded_[n], true), absl::OkStatus(); }));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/hash.h"
 #include "graph/operator.h"
+#include "graph/text.h"
 
 namespace forethought {
 namespace {
@@ -125,9 +126,7 @@ Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
   return absl::OkStatus();
 }
 
-std::string place(const GraphNode& n) {
-  return absl::StrCat("node ", n.name.empty() ? "(unnamed)" : n.name, " (", to_string(n.op), ")");
-}
+std::string place(const GraphNode& n) { return absl::StrCat("node ", described(n)); }
 
 Status infer_facts_at(const Graph& graph, FactTable& table, int depth) {
   if (depth > kMaxDepth) return invalid(absl::StrCat("bodies are nested deeper than ", kMaxDepth));

@@ -28,6 +28,9 @@ struct TextOptions {
 };
 std::string to_text(const Graph& graph, const TextOptions& options = {});
 
+// A node as reports and errors name it: "/l0/MatMul (MatMul)".
+std::string described(const GraphNode& node);
+
 // The graph of a text; an error names line and column. Nodes are not bound. `info.opsets` is empty.
 StatusOr<std::unique_ptr<Graph>> graph_from_text(std::string_view text);
 

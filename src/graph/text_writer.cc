@@ -192,6 +192,10 @@ class Writer {
 
 }  // namespace
 
+std::string described(const GraphNode& node) {
+  return absl::StrCat(node.name.empty() ? "(unnamed)" : node.name, " (", to_string(node.op), ")");
+}
+
 std::string to_text(const Graph& graph, const TextOptions& options) {
   Writer w(options);
   w.graph(graph, 0);

@@ -154,8 +154,10 @@ bool MemoryCallRecorder::attributes_callers() {
 
 namespace {
 
-// The program itself, and the library of containers and strings, which works for whoever calls it.
-Range program_code, containers_code;
+// Our code, which is the program itself (a file without a name) unless a library is named, and the library of
+// containers and strings, which works for whoever calls it.
+std::string_view our_file;
+Range our_code, containers_code;
 std::atomic<int64_t> fail_in{0};  // counts down to the one that fails; 0: none
 std::atomic<bool> refused_one{false};
 std::atomic<int64_t> blocks{0};
@@ -169,9 +171,11 @@ bool within(const Range& range, const void* at) {
 }
 
 int find_code(dl_phdr_info* info, size_t, void*) {
-  Range* const range = file_name(info->dlpi_name).empty() && program_code.end == 0 ? &program_code
-                       : file_name(info->dlpi_name).starts_with("libstdc++")       ? &containers_code
-                                                                                   : nullptr;
+  const std::string_view file = file_name(info->dlpi_name);
+  const bool ours = our_file.empty() ? file.empty() : file.starts_with(our_file);
+  Range* const range = ours && our_code.end == 0       ? &our_code
+                       : file.starts_with("libstdc++") ? &containers_code
+                                                       : nullptr;
   for (int p = 0; range && p < info->dlpi_phnum; ++p) {
     const auto& header = info->dlpi_phdr[p];
     if (header.p_type == PT_LOAD && (header.p_flags & PF_X))
@@ -182,13 +186,13 @@ int find_code(dl_phdr_info* info, size_t, void*) {
 
 // Whether a call that returns to `caller` is our code's.
 [[gnu::noinline]] bool asked_by_us(void* caller) {
-  if (!within(containers_code, caller)) return within(program_code, caller);
+  if (!within(containers_code, caller)) return within(our_code, caller);
   void* frames[kFrames];
   const int depth = backtrace(frames, kFrames);
   int f = 0;
   while (f < depth && frames[f] != caller) ++f;
   while (f < depth && within(containers_code, frames[f])) ++f;
-  return f < depth && within(program_code, frames[f]);
+  return f < depth && within(our_code, frames[f]);
 }
 
 bool allocation_fails(void* caller) {
@@ -202,13 +206,14 @@ bool allocation_fails(void* caller) {
 }  // namespace
 
 FailAllocation::FailAllocation(int64_t nth) {
-  if (program_code.end == 0) dl_iterate_phdr(find_code, nullptr);
+  if (our_code.end == 0) dl_iterate_phdr(find_code, nullptr);
   void* frame;
   backtrace(&frame, 1);  // its first call loads a library
   refused_one = false;
   fail_in = nth;
 }
 FailAllocation::~FailAllocation() { fail_in = 0; }
+void FailAllocation::is_of(const char* library) { our_file = library; }
 bool FailAllocation::triggered() const { return refused_one; }
 std::string refused_allocation() {
   std::string text;

@@ -44,6 +44,8 @@ class FailAllocation {
   FailAllocation(const FailAllocation&) = delete;
   FailAllocation& operator=(const FailAllocation&) = delete;
   bool triggered() const;  // it has come to that
+  // Our code is from now on that of the shared library whose file name begins so, not the program's. Before the first.
+  static void is_of(const char* library);
 };
 // The frames that asked for what was refused last, innermost first: "program+0xADDRESS" for addr2line.
 std::string refused_allocation();

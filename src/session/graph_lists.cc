@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/attribute.h"
+#include "graph/text.h"
 #include "providers/cpu/cpu_provider.h"
 
 namespace forethought {
@@ -79,8 +80,8 @@ std::shared_ptr<const GraphLists> lists_of(const PreparedGraph& prepared) {
     GraphLists::Step& step = lists->steps.emplace_back();
     step.inputs = listed(n.inputs);
     step.outputs = listed(n.outputs);
-    step.name = lists->names.emplace_back(absl::StrCat(n.name, " (", to_string(n.op), ")"));
-    step.scratch = lists->names.emplace_back(absl::StrCat("scratch of ", n.name, " (", to_string(n.op), ")"));
+    step.name = lists->names.emplace_back(described(n));
+    step.scratch = lists->names.emplace_back("scratch of " + std::string(step.name));
     step.node = id;
     step.work = work_of(n.op.type);
     step.has_bodies = !n.bodies.empty();

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/graph.h"
+#include "graph/text.h"
 #include "memory/block_pool.h"
 #include "memory/system.h"
 #include "plan/report.h"
@@ -99,8 +100,6 @@ std::string unplanned_text(const MemoryReport& report) {
   if (report.unbounded.size() > kNamed) absl::StrAppend(&text, " and ", report.unbounded.size() - kNamed, " more");
   return text;
 }
-
-std::string described(const GraphNode& n) { return absl::StrCat(n.name, " (", to_string(n.op), ")"); }
 
 // By the name of a constant, the first node that reads it; bodies come after the graph.
 void add_readers(const PreparedGraph& graph, std::map<std::string_view, std::string>* readers) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu.h"
 #include "graph/operator.h"
+#include "graph/text.h"
 #include "memory/mapped_file.h"
 #include "memory/system.h"
 #include "session/device_io.h"
@@ -316,8 +317,8 @@ Status Preparer::take_weight(Graph& g, ValueId v, PreparedGraph* p) {
 Status Preparer::prepare_inputs(Graph& g, NodeId id, PreparedGraph* p, std::vector<int32_t>* readers_left) {
   const GraphNode& n = g.node(id);
   std::vector<bool> reads_original;
-  RETURN_IF_ERROR(with_context(prepare_node(g, id, &p->nodes[id.index], &reads_original),
-                               absl::StrCat("node ", n.name, " (", to_string(n.op), ")")));
+  RETURN_IF_ERROR(
+      with_context(prepare_node(g, id, &p->nodes[id.index], &reads_original), absl::StrCat("node ", described(n))));
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     const ValueId v = n.inputs[i];
     if (!g.is_constant(v)) continue;

@@ -102,15 +102,16 @@ void drop(Struct* managed) {
   if (managed->deleter) managed->deleter(managed);
 }
 
-// Calls the deleter when it goes.
+// Calls the deleter when the last user goes.
 template <typename Struct>
-struct Owner {
-  Struct* managed = nullptr;
-  explicit Owner(Struct* m) : managed(m) {}
-  Owner(Owner&& o) noexcept : managed(std::exchange(o.managed, nullptr)) {}
-  Owner& operator=(Owner&&) = delete;
-  ~Owner() {
-    if (managed) drop(managed);
+struct Owner : BufferHeader {
+  Struct* const managed;
+  explicit Owner(Struct* m) : managed(m) {
+    release = [](BufferHeader* h) {
+      auto* self = static_cast<Owner*>(h);
+      drop(self->managed);
+      delete self;
+    };
   }
 };
 
@@ -184,7 +185,7 @@ StatusOr<Imported> import_view(Struct* managed, uint64_t flags, MakeTensor make)
   const auto alignment = static_cast<uintptr_t>(std::min<int64_t>(width, 8));
   if (contiguous && !padded && (elements == 0 || reinterpret_cast<uintptr_t>(from) % alignment == 0)) {
     result.tensor.data = const_cast<std::byte*>(from);
-    result.tensor.owner = hold(Owner(managed));
+    result.tensor.owner = BufferRef(new Owner<Struct>(managed));  // without memory, the struct stays the caller's
     return result;
   }
   if (!contiguous && bits < 8)

@@ -3,6 +3,7 @@
 
 #include <oneapi/tbb/task_group.h>
 
+#include "absl/cleanup/cleanup.h"
 #include "threading/pool_inside.h"
 #include "threading/thread_scope.h"
 
@@ -36,6 +37,8 @@ void Crew::add(int task) {
 
 void Crew::run() {
   if (waiting_.empty()) return;
+  // What waits does so for this run alone, also if something is thrown.
+  const absl::Cleanup forget = [this] { waiting_.clear(); };
   tbb::task_arena* const arena = !group_ || threading::position().pool ? nullptr : pool_.arena_->get();
   if (!arena) {
     const ThreadScope scope;
@@ -50,11 +53,12 @@ void Crew::run() {
   arena->execute([this] {  // on another thread, where all places of the arena are taken
     static_cast<void>(handover_.load(std::memory_order_acquire));
     shared_.store(true, std::memory_order_relaxed);
+    const absl::Cleanup end = [this] {
+      group_->group.wait();
+      handover_.fetch_add(1, std::memory_order_release);
+      shared_.store(false, std::memory_order_relaxed);
+    };
     for (const int task : waiting_) add(task);
-    waiting_.clear();
-    group_->group.wait();
-    handover_.fetch_add(1, std::memory_order_release);
-    shared_.store(false, std::memory_order_relaxed);
   });
   static_cast<void>(handover_.load(std::memory_order_acquire));
 }

@@ -24,9 +24,11 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // Adds a task: before run(), on the thread that will call it, or from within a task.
+  // Adds a task: before run(), on the thread that will call it, or from within a task. std::bad_alloc: it was not
+  // added.
   void add(int task);
-  // Runs all tasks; returns when none is left. One call at a time. Within a body of a loop, or within another crew's
+  // Runs all tasks; returns when none is left. std::bad_alloc: some did not run and are forgotten, the others are over.
+  // One call at a time. Within a body of a loop, or within another crew's
   // task, all tasks run on the calling thread.
   void run();
 

@@ -203,5 +203,6 @@ def collect(scope: Scope) -> list[Suite]:
 def targets(build: pathlib.Path, wanted: list[Suite]) -> list[str]:
     """The programs of a build that suites run, by the names that its build files know them by."""
     programs = {pathlib.Path(s.argv[0]).name for s in wanted if pathlib.Path(s.argv[0]).is_relative_to(build)}
-    module = {"forethought_python" for s in wanted if s.env.get("PYTHONPATH") == str(build / "python")}
-    return sorted(programs | module)
+    python = any(s.env.get("PYTHONPATH") == str(build / "python") for s in wanted)
+    modules = {"forethought_python", "forethought_failing_new"} if python else set()
+    return sorted(programs | modules)
