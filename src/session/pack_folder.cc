@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -37,6 +39,23 @@ std::string system_error(std::string_view what) {
   return fmt::format("{}: {}", what, std::strerror(error));
 }
 
+constexpr std::string_view kFinished = ".pack", kUnfinished = ".part";
+constexpr size_t kNameDigits = 32;
+
+// Removes what processes left that ended while they wrote: to write a file takes seconds. Errors do not matter here.
+void drop_unfinished(const std::filesystem::path& folder) {
+  constexpr auto kAge = std::chrono::hours(1);
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    std::error_code ignored;
+    if (!name.ends_with(kUnfinished) || name.find(kFinished) != kNameDigits) continue;
+    const auto written = at->last_write_time(ignored);
+    if (!ignored && std::filesystem::file_time_type::clock::now() - written > kAge)
+      std::filesystem::remove(at->path(), ignored);
+  }
+}
+
 }  // namespace
 
 // As it lies in the file, in the byte order of the machine: another one's is another magic number away.
@@ -61,6 +80,7 @@ StatusOr<std::shared_ptr<PackFolder>> PackFolder::open(const std::string& path) 
     return wrong_option(system_error(fmt::format("session.packed_weights_path: cannot make the folder '{}'", path)));
   if (::stat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode))
     return wrong_option(fmt::format("session.packed_weights_path: '{}' is no folder; give the path of one", path));
+  drop_unfinished(path);
   return std::shared_ptr<PackFolder>(new PackFolder(path));
 }
 
@@ -79,7 +99,7 @@ StatusOr<std::shared_ptr<const PackedBlock>> PackFolder::get(const Tensor& const
   if (spec.format.size() > kLongestFormat) return std::shared_ptr<const PackedBlock>();
   const Header wanted = header_of(constant, spec);
   const Digest name = digest_of(&wanted, sizeof wanted);
-  const std::string file = fmt::format("{}/{:016x}{:016x}.pack", path_, name[0], name[1]);
+  const std::string file = fmt::format("{}/{:016x}{:016x}{}", path_, name[0], name[1], kFinished);
   {
     const std::lock_guard lock(mutex_);
     if (auto block = known_[file].lock()) return block;
@@ -152,7 +172,7 @@ StatusOr<std::shared_ptr<const PackedBlock>> PackFolder::read(const std::string&
 
 Status PackFolder::write(const std::string& path, const Header& wanted, const Tensor& constant, const PackSpec& spec) {
   static std::atomic<uint64_t> last{0};
-  const std::string unfinished = fmt::format("{}.{}.{}.part", path, ::getpid(), last.fetch_add(1));
+  const std::string unfinished = fmt::format("{}.{}.{}{}", path, ::getpid(), last.fetch_add(1), kUnfinished);
   const int descriptor = ::open(unfinished.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) return invalid(system_error(fmt::format("cannot write {}", unfinished)));
   const auto size = static_cast<size_t>(kPayloadAt) + spec.bytes;

@@ -25,7 +25,8 @@ class PackFolder {
   // Smaller forms are not kept: a file takes whole pages.
   static constexpr int64_t kLeastBytes = 16 << 10;
 
-  // Makes the folder if it is not there; the one that it is to lie in must be.
+  // Makes the folder if it is not there; the one that it is to lie in must be. Removes files that processes left
+  // unfinished more than an hour ago.
   static StatusOr<std::shared_ptr<PackFolder>> open(const std::string& path);
 
   // The packed form, mapped from its file, which is written first where it is not there or wrong. The budget counts the

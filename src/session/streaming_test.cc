@@ -594,6 +594,24 @@ TEST_F(PackFiles, B2_AnotherWeightHasAnotherFile) {
   EXPECT_EQ(files().size(), 3u);
 }
 
+TEST_F(PackFiles, B2_WhatProcessesLeftUnfinishedGoes) {
+  const std::string path = chain(1, Where::external, 4);
+  fs::create_directory(packs_);
+  const std::string name = "0123456789abcdef0123456789abcdef.pack";
+  const auto put = [&](const std::string& file, std::chrono::hours age) {
+    std::ofstream(fs::path(packs_) / file) << "text";
+    fs::last_write_time(fs::path(packs_) / file, fs::file_time_type::clock::now() - age);
+  };
+  put(name + ".77.0.part", std::chrono::hours(2));
+  put(name + ".78.0.part", std::chrono::hours(0));  // may be under way
+  put(name, std::chrono::hours(2));
+  put("mine.part", std::chrono::hours(2));
+  ASSERT_TRUE(load_with(path).ok());
+  std::vector<std::string> left;
+  for (const fs::path& file : files()) left.push_back(file.filename().string());
+  EXPECT_THAT(left, testing::UnorderedElementsAre(name, name + ".78.0.part", "mine.part", testing::EndsWith(".pack")));
+}
+
 TEST_F(PackFiles, B2_ManyWriteAtOnce) {
   const std::string path = chain(4, Where::external, 4);
   const std::vector<float> wanted = expected(path, 4);
