@@ -363,7 +363,7 @@ Status Session::run(std::span<const NamedValue> feeds, std::span<const std::stri
 }
 
 StatusOr<AsyncRun> Session::run_async(AsyncRequest request, AsyncRun::Callback callback) {
-  std::call_once(runner_made_, [&] { runner_ = std::make_unique<Runner>(std::max(pool_->size(), 2)); });
+  runner_made_.call([&] { runner_ = std::make_unique<Runner>(std::max(pool_->size(), 2)); });
   return AsyncRun::start(*runner_, *this, std::move(request), std::move(callback));
 }
 

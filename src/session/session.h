@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "base/function_ref.h"
 #include "base/mutex.h"
+#include "base/once.h"
 #include "graph/graph.h"
 #include "memory/budget.h"
 #include "session/async_run.h"
@@ -192,7 +192,7 @@ class Session {
   mutable Mutex mutex_;  // guards what is below
   std::shared_ptr<const Program> last_program_;
   SessionSummary figures_;
-  std::once_flag runner_made_;
+  Once runner_made_;
   std::unique_ptr<Runner> runner_;  // goes first: its runs use the rest
 };
 

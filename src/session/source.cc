@@ -102,11 +102,8 @@ Status GraphSource::compare_with_rules(const FactTable& filled) const {
 
 StatusOr<GraphSource::Inferred> GraphSource::infer(FactTable& facts, const CompiledProgram* like) {
   if (inferred_.fetch_add(1, std::memory_order_relaxed) > 0)
-    std::call_once(made_formulas_, [&] {
-      formulas_ = std::make_unique<SizeFormulas>(*graph_.view);
-      has_formulas_.store(true, std::memory_order_release);
-    });
-  SizeFormulas* const formulas = has_formulas_.load(std::memory_order_acquire) ? formulas_.get() : nullptr;
+    made_formulas_.call([&] { formulas_ = std::make_unique<SizeFormulas>(*graph_.view); });
+  SizeFormulas* const formulas = made_formulas_.done() ? formulas_.get() : nullptr;
   Inferred r;
   r.numbers = formulas ? formulas->numbers_for(facts) : std::nullopt;
   if (r.numbers) {
@@ -377,7 +374,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_for(std::span
 }
 
 std::string GraphSource::formulas_refused() const {
-  return has_formulas_.load(std::memory_order_acquire) ? formulas_->refusal() : "";
+  return made_formulas_.done() ? formulas_->refusal() : "";
 }
 
 void GraphSource::set_region_bytes(int64_t bytes) {

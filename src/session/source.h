@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/once.h"
 #include "graph/size_formulas.h"
 #include "session/compile.h"
 #include "session/options.h"
@@ -121,8 +122,7 @@ class GraphSource final : public BodySource, public StepResolver {
   Last last_;
   std::atomic<int64_t> region_bytes_{0};
   std::atomic<int> inferred_{0};  // sets of shapes so far
-  std::once_flag made_formulas_;
-  std::atomic<bool> has_formulas_{false};
+  Once made_formulas_;
   std::shared_ptr<const PlanOrder> plan_order_;  // of the plan that was packed last; from the second on
   int orders_ = 0;                               // made so far
   std::unique_ptr<SizeFormulas> formulas_;       // from the second set of shapes on: one alone needs none

@@ -55,8 +55,8 @@ void Crew::run() {
     shared_.store(true, std::memory_order_relaxed);
     const absl::Cleanup end = [this] {
       group_->group.wait();
-      handover_.fetch_add(1, std::memory_order_release);
       shared_.store(false, std::memory_order_relaxed);
+      handover_.fetch_add(1, std::memory_order_release);  // last: the caller may end the crew
     };
     for (const int task : waiting_) add(task);
   });

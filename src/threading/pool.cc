@@ -148,10 +148,10 @@ void Pool::Arena::make() {
   const int there = all.started + startable(std::max(0, needed - all.started));
   granted_ = there >= needed ? wanted_ - 1 : std::max(0, there - all.granted);
   if (granted_ == 0) return;
+  arena_ = std::make_unique<tbb::task_arena>(granted_ + 1);  // first: without memory for it nothing is granted
   all.started = std::max(all.started, in_use(granted_));
   all.granted += granted_;
   ++all.arenas;
-  arena_ = std::make_unique<tbb::task_arena>(granted_ + 1);
 }
 
 Pool::Arena::~Arena() {

@@ -4,8 +4,8 @@
 #include <oneapi/tbb/task_arena.h>
 
 #include <memory>
-#include <mutex>
 
+#include "base/once.h"
 #include "threading/pool.h"
 
 namespace forethought {
@@ -18,7 +18,7 @@ struct Pool::Arena {
   Arena& operator=(const Arena&) = delete;
   // With as many threads as the system gives, up to those wanted; null if it gives none beside the caller.
   tbb::task_arena* get() {
-    std::call_once(once_, [this] { make(); });
+    once_.call([this] { make(); });
     return arena_.get();
   }
 
@@ -26,7 +26,7 @@ struct Pool::Arena {
   void make();
 
   const int wanted_;
-  std::once_flag once_;
+  Once once_;
   int granted_ = 0;  // threads beside the caller's
   std::unique_ptr<tbb::task_arena> arena_;
 };

@@ -146,7 +146,8 @@ FULL_PATH = re.compile(r"(?<![\w./-])/(work|home|root|Users)/\w")
 
 
 def words(tree: Tree) -> Iterator[Finding]:
-    """Heavy headers stay out of src/, fmt and JSON out of headers, payload allocation out of kernels, machine paths out of all."""
+    """Heavy headers and std::call_once stay out of src/, fmt and JSON out of headers, payload allocation out of kernels,
+    machine paths out of all."""
     for path in tree.files:
         pure = pathlib.PurePath(path)
         if pure.suffix in {".png", ".pb", ".npy", ".onnx", ".xz"} or path.startswith("fuzz/corpus/"):
@@ -160,6 +161,8 @@ def words(tree: Tree) -> Iterator[Finding]:
         for number, line in enumerate(code_only(text).splitlines(), 1):
             if m := HEAVY_HEADERS.search(line):
                 yield Finding(path, number, f"<{m.group(1)}> is slow to compile or sets up at start: not in src/")
+            if "std::call_once" in line:
+                yield Finding(path, number, "std::call_once hangs after an exception: Once of base/once.h does not")
             if pure.suffix == ".h" and (m := HEADER_ONLY_IN_CC.search(line)):
                 yield Finding(path, number, f"<{m.group(1)}…> belongs in .cc files only")
             if pure.parts[1] == "kernels" and (m := ALLOCATES.search(line)):

@@ -33,6 +33,7 @@ CASES = [
     (rules.words, "src/base/a.cc", "#include <vector>  // not <iostream>\n", None),
     (rules.words, "src/base/a.cc", "#include <iostream>\n", "<iostream>"),
     (rules.words, "src/base/a_test.cc", "#include <iostream>\n", None),
+    (rules.words, "src/base/a.cc", "std::call_once(flag, [] {});  // std::call_once\n", "Once of base/once.h"),
     (rules.words, "src/base/a.h", "#include <fmt/format.h>\n", ".cc files only"),
     (rules.words, "src/base/a.h", "#include <nlohmann/json.hpp>\n", ".cc files only"),
     (rules.words, "src/base/a.cc", "#include <nlohmann/json.hpp>\n", None),
