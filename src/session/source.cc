@@ -373,9 +373,7 @@ StatusOr<std::shared_ptr<const CompiledProgram>> GraphSource::plan_for(std::span
   return compile_for(*facts, effort);
 }
 
-std::string GraphSource::formulas_refused() const {
-  return made_formulas_.done() ? formulas_->refusal() : "";
-}
+std::string GraphSource::formulas_refused() const { return made_formulas_.done() ? formulas_->refusal() : ""; }
 
 void GraphSource::set_region_bytes(int64_t bytes) {
   region_bytes_.store(bytes, std::memory_order_relaxed);
