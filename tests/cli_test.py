@@ -436,6 +436,14 @@ def test_nonsense_in_the_environment_is_wrong_use(model, command, variable, valu
     assert f"FORETHOUGHT_{variable} is '{value}'; set it to " in done.stderr and done.stderr.count("\n") == 1
 
 
+def test_the_option_and_the_environment_take_the_same_numbers_of_threads(model):
+    for threads in (0, 300, 1024):
+        call("plan", model, "--dim", "N=1", "--threads", threads)
+        call("plan", model, "--dim", "N=1", env={"FORETHOUGHT_THREADS": str(threads)})
+    assert "--threads" in call("plan", model, "--dim", "N=1", "--threads", 1025, code=USAGE).stderr
+    call("plan", model, "--dim", "N=1", env={"FORETHOUGHT_THREADS": "1025"}, code=USAGE)
+
+
 def test_one_symbol_is_one_number(tmp_path):
     path = save(tmp_path / "m.onnx", [helper.make_node("Add", ["a", "b"], ["y"])], [f32("a", ["N"]), f32("b", ["N"])],
                 [f32("y", ["N"])])

@@ -123,7 +123,7 @@ void add_session_options(CLI::App& c, ModelArguments* a) {
       ->check(CLI::IsMember({"disabled", "basic", "extended", "all"}))
       ->capture_default_str();
   c.add_option("--threads", a->threads, "Threads of a run, the caller's included; 0: one for each allowed core")
-      ->check(CLI::Range(0, 256));
+      ->check(CLI::Range(0, kMostThreads));
   c.add_option("--lanes", a->lanes, "Lanes for parallel branches; 0: where they are expected to be faster")
       ->check(CLI::Range(0, kMostLanes));
   c.add_option(
