@@ -63,7 +63,7 @@ struct MemoryReport {
   MemoryStats session, process;
   int64_t least_limit = 0;             // with which it runs the shapes seen last; 0: none are known yet
   int64_t unplanned_values = 0;        // whose size only a run tells: it may take more for these
-  int64_t unplanned_most = 0;          // what those of them that have a bound take at most, all together
+  int64_t unplanned_most = 0;          // what blocks of those that have a bound take at most, all together
   std::vector<std::string> unbounded;  // what has no bound: "'r' of node /range (Range)"
   std::vector<MemoryHolder> holders;   // largest first
   std::vector<MemoryCap> caps;         // as they will be after a run of the shapes seen last

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/checked.h"
 #include "graph/graph.h"
 #include "graph/text.h"
 #include "memory/block_pool.h"
@@ -196,7 +198,13 @@ void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std
 void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
   const Unplanned late = unplanned(program.problem(), program.plan);
   report->unplanned_values += static_cast<int64_t>(late.values.size());
-  report->unplanned_most += late.most_bytes;
+  for (ValueNo v : late.values) {
+    const ValuePlace& at = program.plan.values[v];
+    const int64_t most = at.bytes == kUnknownSize ? (*program.plan_values)[v].most_bytes : at.bytes;
+    if (most == kUnknownSize || std::ranges::find(late.unbounded, v) != late.unbounded.end()) continue;
+    report->unplanned_most =
+        checked_add(report->unplanned_most, BlockPool::class_bytes(most)).value_or(std::numeric_limits<int64_t>::max());
+  }
   if (!late.unbounded.empty()) {
     const std::vector<std::string> maker = makers(program);
     for (ValueNo v : late.unbounded) {

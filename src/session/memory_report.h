@@ -33,7 +33,7 @@ struct MemoryReport {
   // included; 0: no shapes are known yet. Where sizes are known only at run (see `unplanned_values`), it may take more.
   int64_t least = 0;
   int64_t unplanned_values = 0;  // buffers that `least` leaves out: of those sizes, and of elements of objects
-  int64_t unplanned_most = 0;    // what their values take at most, as far as there is a bound; all of them together
+  int64_t unplanned_most = 0;    // what their blocks take at most, as far as there is a bound; all of them together
   std::vector<std::string> unbounded;  // what has no bound: "'r' of node /range (Range)", "a body of node /loop (Loop)"
   // Largest first: weights with the files they are read from, packs, outputs and side buffers that are held, which add
   // up to what is live of each role in `session`; and what a run takes: the slab at its fullest, outputs.

@@ -174,7 +174,7 @@ TEST(Retention, A55_TheSideArenaGrowsByWhatComesNotByItsBound) {
     if (run == 50) calls_when_warm = now.system_calls;
   }
   const int64_t bound = session->memory_report().unplanned_most, live = most_found * (8 + 4);
-  EXPECT_EQ(bound, kElements * (8 + 4));
+  EXPECT_EQ(bound, BlockPool::class_bytes(kElements * 8) + BlockPool::class_bytes(kElements * 4));
   EXPECT_LE(most_kept, std::max(kRetainAlways, 2 * (live + live / 8)));
   EXPECT_LT(most_kept, bound / 10);
   EXPECT_LE(session->memory_statistics().system_calls - calls_when_warm, 20);

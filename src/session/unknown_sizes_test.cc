@@ -259,9 +259,41 @@ TEST(UnknownSizes, ReportsSayTheBoundOrWhatHasNone) {
       session->run_ordered(std::vector<Value>{tensor_of<float>({100}, std::vector<float>(100, 2))}, outputs).ok());
   const MemoryReport report = session->memory_report();
   EXPECT_EQ(report.unplanned_values, 3);
-  EXPECT_EQ(report.unplanned_most, 1600);
+  EXPECT_EQ(report.unplanned_most, 2 * BlockPool::class_bytes(800));
   EXPECT_THAT(report.unbounded, ElementsAre("'r' of node /range (Range)"));
-  EXPECT_THAT(to_string(report), HasSubstr("at most 1.6 KiB (1600 bytes); nothing bounds 'r' of node /range (Range)"));
+  EXPECT_THAT(to_string(report), HasSubstr("at most 1.6 KiB (1664 bytes); nothing bounds 'r' of node /range (Range)"));
+}
+
+// The least limit and what the report says of the rest, blocks of empty values among it, are enough together.
+TEST(UnknownSizes, TheReportCountsTheBlocksOfEmptyAndSmallValues) {
+  const char* text = R"(graph(%x: f32[N]) {
+    %n = NonZero(%x)
+    %f = Cast<to=1>(%n)
+    %s = Softmax(%f)
+    %sum = ReduceSum(%s, [1])
+    return %sum
+  })";
+  for (const int64_t length : {0, 1, 100, 2000}) {
+    SCOPED_TRACE(length);
+    const std::vector<Value> inputs = {
+        tensor_of<float>({length}, std::vector<float>(static_cast<size_t>(length), 2.0f))};
+    std::vector<Value> outputs(1);
+    const auto run = [&](Session& s) { return s.run_ordered(inputs, outputs); };
+    SessionOptions limited;
+    limited.intra_op_threads = 1;
+    const auto free_one = session_of(text, limited);
+    ASSERT_TRUE(free_one);
+    ASSERT_TRUE(run(*free_one).ok());
+    outputs[0] = Value();
+    const MemoryReport report = free_one->memory_report();
+    ASSERT_THAT(report.unbounded, IsEmpty());
+    EXPECT_GE(report.unplanned_most, 64 * report.unplanned_values);
+    limited.memory_limit = report.least + report.unplanned_most;
+    const auto session = session_of(text, limited);
+    ASSERT_TRUE(session);
+    const Status ran = run(*session);
+    EXPECT_TRUE(ran.ok()) << ran;
+  }
 }
 
 // A bound is for people: what fits runs, however large the bound is.
@@ -283,7 +315,9 @@ TEST(UnknownSizes, ABoundRefusesNoRun) {
   const Status ran = session->run_ordered(std::vector<Value>{tensor_of<float>({1000}, x)}, outputs);
   ASSERT_TRUE(ran.ok()) << ran;
   EXPECT_EQ(dims_of(outputs[0]), (Dims{1000, 2}));
-  EXPECT_EQ(session->memory_report().unplanned_most, 8000 + 4000 + 4'000'000);
+  int64_t most = 0;
+  for (const int64_t bytes : {8000, 4000, 4'000'000}) most += BlockPool::class_bytes(bytes);
+  EXPECT_EQ(session->memory_report().unplanned_most, most);
   EXPECT_THAT(session->memory_report().unbounded, IsEmpty());
 }
 
