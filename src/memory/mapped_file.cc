@@ -15,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/new_file.h"
 #include "memory/system.h"
 
 namespace forethought {
@@ -30,11 +31,6 @@ FileKey key_of(const struct stat& f) {
           f.st_mtim.tv_nsec,
           f.st_ctim.tv_sec,
           f.st_ctim.tv_nsec};
-}
-
-std::string system_error(std::string_view what) {
-  const int error = errno;
-  return fmt::format("{}: {}", what, std::strerror(error));
 }
 
 // Never destroyed: mappings may end while the program does.

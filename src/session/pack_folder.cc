@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -15,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "memory/mapped_file.h"
 #include "memory/system.h"
 #include "session/options.h"
@@ -34,12 +34,7 @@ Digest digest_of(const void* data, size_t bytes) {
   return {hash_bytes(data, bytes, 0x3c6ef372fe94f82bull), hash_bytes(data, bytes, 0xa54ff53a5f1d36f1ull)};
 }
 
-std::string system_error(std::string_view what) {
-  const int error = errno;
-  return fmt::format("{}: {}", what, std::strerror(error));
-}
-
-constexpr std::string_view kFinished = ".pack", kUnfinished = ".part";
+constexpr std::string_view kFinished = ".pack";
 constexpr size_t kNameDigits = 32;
 
 // Removes what processes left that ended while they wrote: to write a file takes seconds. Errors do not matter here.
@@ -49,7 +44,7 @@ void drop_unfinished(const std::filesystem::path& folder) {
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     std::error_code ignored;
-    if (!name.ends_with(kUnfinished) || name.find(kFinished) != kNameDigits) continue;
+    if (!name.ends_with(NewFile::kUnfinished) || name.find(kFinished) != kNameDigits) continue;
     const auto written = at->last_write_time(ignored);
     if (!ignored && std::filesystem::file_time_type::clock::now() - written > kAge)
       std::filesystem::remove(at->path(), ignored);
@@ -171,20 +166,17 @@ StatusOr<std::shared_ptr<const PackedBlock>> PackFolder::read(const std::string&
 }
 
 Status PackFolder::write(const std::string& path, const Header& wanted, const Tensor& constant, const PackSpec& spec) {
-  static std::atomic<uint64_t> last{0};
-  const std::string unfinished = fmt::format("{}.{}.{}{}", path, ::getpid(), last.fetch_add(1), kUnfinished);
-  const int descriptor = ::open(unfinished.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor < 0) return invalid(system_error(fmt::format("cannot write {}", unfinished)));
+  ASSIGN_OR_RETURN(NewFile file, NewFile::create(path));
   const auto size = static_cast<size_t>(kPayloadAt) + spec.bytes;
   // Filled through a mapping, so that pages of the file and no memory of the process's own hold it. Its room is taken
   // first: a full disk would otherwise end the process at a write.
   const auto fill = [&]() -> Status {
-    if (const int error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(size)); error != 0) {
+    if (const int error = ::posix_fallocate(file.descriptor(), 0, static_cast<off_t>(size)); error != 0) {
       errno = error;
-      return exhausted(system_error(fmt::format("cannot write {} ({} bytes)", unfinished, size)));
+      return exhausted(system_error(fmt::format("cannot write {} ({} bytes)", file.unfinished(), size)));
     }
-    void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (mapped == MAP_FAILED) return exhausted(system_error(fmt::format("cannot map {}", unfinished)));
+    void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0);
+    if (mapped == MAP_FAILED) return exhausted(system_error(fmt::format("cannot map {}", file.unfinished())));
     auto* const payload = static_cast<std::byte*>(mapped) + kPayloadAt;
     Status status = spec.pack(constant, {payload, spec.bytes});
     if (status.ok()) {
@@ -196,12 +188,8 @@ Status PackFolder::write(const std::string& path, const Header& wanted, const Te
     ::munmap(mapped, size);
     return status;
   };
-  Status status = fill();
-  ::close(descriptor);
-  if (status.ok() && ::rename(unfinished.c_str(), path.c_str()) != 0)
-    status = invalid(system_error(fmt::format("cannot name {}", path)));
-  if (!status.ok()) ::unlink(unfinished.c_str());
-  return status;
+  RETURN_IF_ERROR(fill());
+  return file.finish();
 }
 
 }  // namespace forethought

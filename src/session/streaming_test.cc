@@ -602,14 +602,29 @@ TEST_F(PackFiles, B2_WhatProcessesLeftUnfinishedGoes) {
     std::ofstream(fs::path(packs_) / file) << "text";
     fs::last_write_time(fs::path(packs_) / file, fs::file_time_type::clock::now() - age);
   };
-  put(name + ".77.0.part", std::chrono::hours(2));
-  put(name + ".78.0.part", std::chrono::hours(0));  // may be under way
+  put(name + ".0000000000000077.part", std::chrono::hours(2));
+  put(name + ".0000000000000078.part", std::chrono::hours(0));  // may be under way
   put(name, std::chrono::hours(2));
   put("mine.part", std::chrono::hours(2));
   ASSERT_TRUE(load_with(path).ok());
   std::vector<std::string> left;
   for (const fs::path& file : files()) left.push_back(file.filename().string());
-  EXPECT_THAT(left, testing::UnorderedElementsAre(name, name + ".78.0.part", "mine.part", testing::EndsWith(".pack")));
+  EXPECT_THAT(left, testing::UnorderedElementsAre(name, name + ".0000000000000078.part", "mine.part",
+                                                  testing::EndsWith(".pack")));
+}
+
+// What processes with this one's number left, in another container or before a restart, blocks nothing.
+TEST_F(PackFiles, B2_WhatANamesakeLeftUnfinishedBlocksNothing) {
+  const std::string path = chain(2, Where::external, 4);
+  ASSERT_TRUE(load_with(path).ok());
+  const std::vector<fs::path> kept = files();
+  for (const fs::path& file : kept) {
+    fs::remove(file);
+    for (int i = 0; i < 1000; ++i) std::ofstream(fmt::format("{}.{}.{}.part", file.string(), ::getpid(), i)) << "text";
+  }
+  auto session = load_with(path);
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*session)->summary().packs_written, static_cast<int64_t>(kept.size()));
 }
 
 TEST_F(PackFiles, B2_ManyWriteAtOnce) {
