@@ -150,7 +150,8 @@ class SessionOptions(_ConfigEntries):
 
     @property
     def optimized_model_filepath(self) -> str:
-        """Where the graph is saved after the passes; empty: nowhere."""
+        """Where the graph is saved after the passes; empty: nowhere. Large tensors go to a file beside it, named with
+        ".data". An old file is replaced as a whole; links are followed; a device or FIFO gets all bytes itself."""
         return self._optimized_model_filepath
 
     @optimized_model_filepath.setter

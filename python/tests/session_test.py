@@ -1,4 +1,5 @@
 """Sessions from Python: what onnxruntime's users expect of names, feeds, results and errors."""
+import concurrent.futures
 import pathlib
 import subprocess
 import sys
@@ -314,6 +315,20 @@ def test_the_optimized_model_is_saved_and_loads(tmp_path: pathlib.Path):
     options.optimized_model_filepath = str(tmp_path / "saved.onnx")
     ft.InferenceSession(ADD, options)
     out, = ft.InferenceSession(tmp_path / "saved.onnx").run(None, {"x": X, "y": X})
+    np.testing.assert_array_equal(out, X + X)
+
+
+def test_many_loads_save_under_one_name(tmp_path: pathlib.Path):
+    path = tmp_path / "saved.onnx"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    options = ft.SessionOptions()
+    options.optimized_model_filepath = path
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        for loaded in [threads.submit(ft.InferenceSession, ADD, options) for _ in range(40)]:
+            loaded.result()
+    assert [p.name for p in tmp_path.iterdir()] == ["saved.onnx"] and path.stat().st_mode & 0o7777 == 0o600
+    out, = ft.InferenceSession(path).run(None, {"x": X, "y": X})
     np.testing.assert_array_equal(out, X + X)
 
 

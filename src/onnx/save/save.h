@@ -15,8 +15,9 @@ struct SaveOptions {
 };
 
 // Internal operators are written under the domain "forethought". Layouts, devices, reorders and copies are left out:
-// whoever loads the file chooses them anew; only a constant in another layout is refused. The files are replaced as
-// a whole, so the graph may point into the old ones.
+// whoever loads the file chooses them anew; only a constant in another layout is refused. Files are replaced as a
+// whole, so the graph may point into the old ones; they keep their mode, and links to them stay links. A device or FIFO
+// gets the bytes itself, with all tensors inside; a FIFO is waited for until somebody reads it.
 Status save_model(const Graph& graph, const std::string& path, const SaveOptions& options = {});
 
 // The same as bytes, with everything inside.

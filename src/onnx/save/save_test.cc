@@ -1,13 +1,18 @@
 // Saving: what is saved loads as the same graph, in the opset that it needs, with large tensors beside the model.
 #include "onnx/save/save.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "onnx/testing.h"
 
@@ -283,6 +288,136 @@ TEST_F(SaveFileTest, LargeTensorsGoBesideTheModel) {
   EXPECT_FALSE(save_model(*g, path, {.external_name = "../escape.bin"}).ok());
   EXPECT_FALSE(save_model(*g, (folder_ / "absent" / "m.onnx").string()).ok());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 3);
+}
+
+// One tensor of 256 bytes, which external_from = 256 puts beside the model.
+std::unique_ptr<Graph> weighted(float first) {
+  Models t;
+  wire::Model m = model(17);
+  m.graph.inputs.push_back(value("x", kF, {64}));
+  std::vector<float> weights(64);
+  weights[0] = first;
+  m.graph.initializers.push_back(t.tensor<float>("w", {64}, weights));
+  m.graph.nodes.push_back(node("Add", {"x", "w"}, {"y"}));
+  m.graph.outputs.push_back(value("y", kF));
+  return good(m);
+}
+constexpr SaveOptions kBeside{.external_from = 256};
+
+mode_t mode_of(const std::filesystem::path& path) {
+  struct stat facts;
+  return ::lstat(path.c_str(), &facts) == 0 ? facts.st_mode : 0;
+}
+
+TEST_F(SaveFileTest, ModesAndLinksStay) {
+  namespace fs = std::filesystem;
+  fs::create_directory(folder_ / "there");
+  for (const char* name : {"m.onnx", "m.onnx.data"}) {
+    std::ofstream(folder_ / "there" / name) << "old";
+    fs::permissions(folder_ / "there" / name, fs::perms(0600));
+    fs::create_symlink(fs::path("there") / name, folder_ / name);
+  }
+  const auto g = weighted(5);
+  const std::string path = (folder_ / "m.onnx").string();
+  ASSERT_TRUE(save_model(*g, path, kBeside).ok());
+  for (const char* name : {"m.onnx", "m.onnx.data"}) {
+    EXPECT_TRUE(fs::is_symlink(folder_ / name)) << name;
+    EXPECT_EQ(mode_of(folder_ / "there" / name) & 07777, 0600u) << name;
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "there"), {}), 2);
+  for (const std::string& from : {path, (folder_ / "there/m.onnx").string()}) {
+    auto again = load_model(from);
+    ASSERT_TRUE(again.ok()) << again.status();
+    expect_same(*g, **again);
+  }
+}
+
+TEST_F(SaveFileTest, FifosGetAllBytesAndStay) {
+  const std::string path = (folder_ / "fifo").string(), link = (folder_ / "link").string();
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::filesystem::create_symlink("fifo", link);
+  const auto g = weighted(7);
+  for (const std::string& to : {path, link}) {
+    const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ASSERT_GE(reader, 0);
+    const Status saved = save_model(*g, to, kBeside);
+    EXPECT_TRUE(saved.ok()) << saved;
+    auto bytes = std::make_unique<std::string>(1 << 16, '\0');
+    bytes->resize(static_cast<size_t>(std::max<ssize_t>(::read(reader, bytes->data(), bytes->size()), 0)));
+    ::close(reader);
+    const std::string_view view = *bytes;
+    auto again = import_model({view, hold(std::move(bytes))});
+    ASSERT_TRUE(again.ok()) << again.status();
+    expect_same(*g, **again);
+  }
+  EXPECT_TRUE(S_ISFIFO(mode_of(path)));
+  EXPECT_TRUE(S_ISLNK(mode_of(link)));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);
+}
+
+TEST_F(SaveFileTest, DevicesStay) {
+  const std::string null = (folder_ / "null").string(), full = (folder_ / "full").string();
+  if (::mknod(null.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0 ||
+      ::mknod(full.c_str(), S_IFCHR | 0600, makedev(1, 7)) != 0 || ::access(null.c_str(), W_OK) != 0)
+    GTEST_SKIP() << "only root makes devices";
+  const auto g = weighted(7);
+  if (const int probe = ::open(null.c_str(), O_WRONLY | O_CLOEXEC); probe >= 0) {
+    ::close(probe);
+  } else {
+    GTEST_SKIP() << "devices in the folder of temporary files cannot be opened";
+  }
+  const Status saved = save_model(*g, null, kBeside);
+  EXPECT_TRUE(saved.ok()) << saved;
+  const std::string refused(save_model(*g, full, kBeside).message());
+  EXPECT_THAT(refused, AllOf(HasSubstr(full), HasSubstr("No space left")));
+  for (const std::string& device : {null, full}) EXPECT_TRUE(S_ISCHR(mode_of(device))) << device;
+}
+
+TEST_F(SaveFileTest, WhereNothingCanBeWritten) {
+  namespace fs = std::filesystem;
+  const auto g = weighted(3);
+  const std::string path = (folder_ / "m.onnx").string();
+  fs::create_directory(folder_ / "folder");
+  fs::create_symlink("nowhere", folder_ / "dangling");
+  fs::create_symlink("loop", folder_ / "loop");
+  for (const auto& [name, piece] : {std::pair{"folder", "it is a folder"},
+                                    {"dangling", "a link to 'nowhere', which is not there; remove the link"},
+                                    {"loop", "symbolic links"},
+                                    {"absent/m.onnx", "there is no folder '"}}) {
+    const std::string refused(save_model(*g, (folder_ / name).string(), kBeside).message());
+    EXPECT_THAT(refused, AllOf(HasSubstr("'" + (folder_ / name).string() + "'"), HasSubstr(piece)));
+  }
+  EXPECT_TRUE(fs::is_symlink(folder_ / "dangling") && fs::is_symlink(folder_ / "loop"));
+
+  // What has the place of the external file is in the way: the model that is there stays as it is.
+  ASSERT_TRUE(save_model(*g, path).ok());
+  const fs::path data = folder_ / "m.onnx.data";
+  ASSERT_EQ(::mkfifo(data.c_str(), 0600), 0);
+  const std::string refused(save_model(*weighted(4), path, kBeside).message());
+  EXPECT_THAT(refused, AllOf(HasSubstr(data.string()), HasSubstr("regular file")));
+  EXPECT_TRUE(S_ISFIFO(mode_of(data)));
+  auto again = load_model(path);
+  ASSERT_TRUE(again.ok()) << again.status();
+  expect_same(*g, **again);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 5);  // nothing unfinished
+}
+
+TEST_F(SaveFileTest, ManySaveUnderOneName) {
+  const auto g = weighted(9);
+  const std::string path = (folder_ / "m.onnx").string();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        const Status saved = save_model(*g, path, kBeside);
+        ASSERT_TRUE(saved.ok()) << saved;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  auto again = load_model(path);
+  ASSERT_TRUE(again.ok()) << again.status();
+  expect_same(*g, **again);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);
 }
 
 }  // namespace
