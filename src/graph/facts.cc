@@ -126,15 +126,13 @@ Status infer_one(const Graph& graph, NodeId id, FactTable& table, int depth) {
   return absl::OkStatus();
 }
 
-std::string place(const GraphNode& n) { return absl::StrCat("node ", described(n)); }
-
 Status infer_facts_at(const Graph& graph, FactTable& table, int depth) {
   if (depth > kMaxDepth) return invalid(absl::StrCat("bodies are nested deeper than ", kMaxDepth));
   table.not_by_formula = NodeId();
   table.filled_by = nullptr;
   for (NodeId id : table.order) {
     if (Status s = infer_one(graph, id, table, depth); !s.ok())
-      return with_context(std::move(s), place(graph.node(id)));
+      return with_context(std::move(s), absl::StrCat("node ", described(graph.node(id))));
   }
   return absl::OkStatus();
 }
@@ -187,7 +185,7 @@ StatusOr<std::vector<InferOutput>> infer_outputs(const Graph& graph, NodeId id, 
                                                  bool bounded) {
   FactTable bodies;
   std::vector<InferOutput> out(graph.node(id).outputs.size());
-  RETURN_IF_ERROR(with_context(infer_outputs_at(graph, id, inputs, out, bodies, 0, bounded), place(graph.node(id))));
+  RETURN_IF_ERROR(infer_outputs_at(graph, id, inputs, out, bodies, 0, bounded));
   return out;
 }
 

@@ -44,7 +44,8 @@ void seed_again(const Graph& graph, FactTable& table);
 Status infer_facts(const Graph& graph, FactTable& table);
 
 // One node, from what the caller knows of its inputs (at run: shapes as numbers, contents in memory). `bounded`: dims
-// that data decide come with a bound where there is one, else they are unknown.
+// that data decide come with a bound where there is one, else they are unknown. Errors leave naming the node to the
+// caller.
 StatusOr<std::vector<InferOutput>> infer_outputs(const Graph& graph, NodeId node, std::span<const InferInput> inputs,
                                                  bool bounded = false);
 

@@ -74,6 +74,30 @@ TEST(BadRuns, FeedsThatDoNotFit) {
   EXPECT_EQ(floats(out[1]), (std::vector<float>{1, 2}));
 }
 
+// Where only a run knows a shape, its error names the node as others do: once.
+TEST(BadRuns, LateErrorsNameTheirPlaceOnce) {
+  const struct {
+    const char* text;
+    const char* node;
+  } rows[] = {
+      {"graph(%x: f32[N], %s: i64[K]) { %y = Reshape(%x, %s) \"/late\" return %y }", "node /late (Reshape)"},
+      {R"(graph(%x: f32[N], %s: i64[K]) {
+        %n = NonZero(%x)
+        %r = Reshape(%n, %s) "/late"
+        %y = Neg(%r)
+        return %y
+      })",
+       "node /late (Reshape)"},
+  };
+  for (const auto& r : rows) {
+    const auto session = session_of(r.text);
+    ASSERT_TRUE(session);
+    const std::string message = said(*session, {{"x", vec({1, 2, 3})}, {"s", tensor_of<int64_t>({1}, {7})}}, {}, 1);
+    EXPECT_THAT(message, HasSubstr(r.node));
+    EXPECT_EQ(message.find("node "), message.rfind("node ")) << message;
+  }
+}
+
 // One name is one number: what holds for symbols was used to rewrite the graph, so feeds that break it are refused.
 TEST(BadRuns, OneNameTwoNumbers) {
   const char* text = R"(graph(%x: f32[N], %y: f32[N]) {

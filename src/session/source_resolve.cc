@@ -2,7 +2,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu.h"
 #include "graph/operator.h"
-#include "graph/text.h"
 #include "session/source.h"
 
 namespace forethought {
@@ -62,7 +61,7 @@ StatusOr<ResolvedStep> GraphSource::resolve(int32_t node, std::span<const Arg> i
     const bool sized = has_bit(r.facts.sized_at_run, i);
     if (sized) r.output_known[i] = false;
     if (out[i].present && out[i].dtype != DType::kUndefined && !out[i].known && !sized)
-      return internal(absl::StrCat("the shape of output ", i, " of node ", described(n), " is not known even at run"));
+      return internal(absl::StrCat("the shape of output ", i, " is not known even at run"));
   }
   r.runnable = r.facts.instance ? r.facts.instance.get() : static_cast<const Runnable*>(prepared.kernel);
   return r;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/facts.h"
+#include "graph/text.h"
 
 namespace forethought::passes {
 namespace {
@@ -18,7 +19,9 @@ StatusOr<std::vector<InferOutput>> infer(const Graph& graph, NodeId id) {
     const GraphValue& v = graph.value(n.inputs[i]);
     in[i] = {true, &v.type, &v.shape, v.constant ? &*v.constant : nullptr, v.known ? &*v.known : nullptr};
   }
-  return infer_outputs(graph, id, in, true);
+  auto out = infer_outputs(graph, id, in, true);
+  if (!out.ok()) return with_context(out.status(), absl::StrCat("node ", described(n)));
+  return out;
 }
 
 bool all_known(const GraphValue& v) {
