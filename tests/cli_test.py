@@ -444,6 +444,22 @@ def test_the_option_and_the_environment_take_the_same_numbers_of_threads(model):
     call("plan", model, "--dim", "N=1", env={"FORETHOUGHT_THREADS": "1025"}, code=USAGE)
 
 
+@pytest.mark.parametrize("name", ["new\nline", "bell\x07\x1b[31m", "sep\u2028", "tab\t"])
+def test_names_do_not_break_the_line_of_an_error(tmp_path, name):
+    """Wherever the name stands: of a node, a value, an operator, an input."""
+    def refused(*nodes, command=("stages",), code=BAD_INPUT):
+        path = save(tmp_path / "m.onnx", list(nodes), [f32(name, [2, 3])], [f32("y", None)])
+        return call(*command[:1], path, *command[1:], code=code).stderr
+
+    escaped = name.translate({7: r"\x07", 9: r"\t", 10: r"\n", 27: r"\x1b", 0x2028: r"\u2028"})
+    wrong_shape = helper.make_node("MatMul", [name, name], ["y"], name=name)
+    for text in (refused(wrong_shape), refused(helper.make_node("Relu", ["lost" + name], ["y"])),
+                 refused(helper.make_node("Relu", [name], ["y"]), command=("run", "--shape", name + "=7"), code=USAGE)):
+        assert escaped in text and len(text.splitlines()) == 1, text
+    missing = refused(helper.make_node(name, [name], ["y"], name=name))
+    assert escaped in missing and len(missing.splitlines()) == 2, missing
+
+
 def test_one_symbol_is_one_number(tmp_path):
     path = save(tmp_path / "m.onnx", [helper.make_node("Add", ["a", "b"], ["y"])], [f32("a", ["N"]), f32("b", ["N"])],
                 [f32("y", ["N"])])

@@ -20,6 +20,18 @@ def add():
     return ft.InferenceSession(ADD)
 
 
+def test_names_with_line_ends_leave_an_error_on_its_line_and_are_exact_elsewhere():
+    name = "x\nnew\x1b[31m\u2028"
+    session = ft.InferenceSession(model([helper.make_node("Relu", [name], ["y"])], [(name, TensorProto.FLOAT, [2])],
+                                        [("y", TensorProto.FLOAT, None)]))
+    assert [i.name for i in session.get_inputs()] == [name]
+    for feed in ({}, {name: np.zeros(3, np.float32)}, {name: np.zeros(2, np.int8)}):
+        with pytest.raises(RuntimeError) as error:
+            session.run(None, feed)
+        assert r"'x\nnew\x1b[31m\u2028'" in str(error.value) and len(str(error.value).splitlines()) == 1
+    assert session.run(None, {name: np.ones(2, np.float32)})[0].tolist() == [1, 1]
+
+
 def test_inputs_and_outputs_are_described(add):
     assert [(a.name, a.type, a.shape) for a in add.get_inputs()] == [("x", "tensor(float)", ["n", 3]),
                                                                      ("y", "tensor(float)", [None, 3])]

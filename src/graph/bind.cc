@@ -1,5 +1,6 @@
 // Binding: gives every node the operator that its name asks for.
 #include "absl/strings/str_cat.h"
+#include "base/one_line.h"
 #include "graph/operator.h"
 
 namespace forethought {
@@ -39,7 +40,7 @@ Status bind_operators(Graph& graph, const OperatorLibrary& library) {
   bind_all(graph, library, 0, &failures, &first);
   if (failures.empty()) return absl::OkStatus();
   std::string text = absl::StrCat(failures.size(), failures.size() == 1 ? " node" : " nodes", " cannot be run here:");
-  for (const std::string& f : failures) absl::StrAppend(&text, "\n  ", f);
+  for (const std::string& f : failures) absl::StrAppend(&text, "\n  ", one_line(f));
   return Status(first.code(), text);
 }
 

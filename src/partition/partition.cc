@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/one_line.h"
 #include "graph/facts.h"
 #include "partition/fuse.h"
 #include "partition/shape_arithmetic.h"
@@ -27,8 +28,10 @@ class Splitter {
     for (const auto& p : providers_) RETURN_IF_ERROR(offer(*p));
     for (NodeId id : graph_.order()) {
       if (!owner_[id.index]) {
-        std::string text = absl::StrCat(prefix_, node_label(graph_, id), " (", to_string(graph_.node(id).op), ")");
-        for (const auto& [provider, reason] : refused_[id]) absl::StrAppend(&text, "\n    ", provider, ": ", reason);
+        std::string text =
+            one_line(absl::StrCat(prefix_, node_label(graph_, id), " (", to_string(graph_.node(id).op), ")"));
+        for (const auto& [provider, reason] : refused_[id])
+          absl::StrAppend(&text, "\n    ", one_line(absl::StrCat(provider, ": ", reason)));
         orphans->push_back(std::move(text));
         continue;
       }
@@ -142,7 +145,7 @@ StatusOr<PartitionReport> partition(Graph& graph, std::span<const std::unique_pt
     std::string text =
         absl::StrCat(orphans.size(), " node", orphans.size() == 1 ? "" : "s", " cannot be run by any provider:");
     for (const std::string& o : orphans) absl::StrAppend(&text, "\n  ", o);
-    return unsupported(text);
+    return Status(absl::StatusCode::kUnimplemented, text);
   }
   RETURN_IF_ERROR(with_context(validate(graph), "after partition"));
   return report;

@@ -1,6 +1,7 @@
 // Calls: local functions and schema bodies are copied into the graph that calls them.
 #include <fmt/format.h>
 
+#include "base/one_line.h"
 #include "onnx/import/builder.h"
 #include "onnx/import/types.h"
 
@@ -164,9 +165,10 @@ Status Builder::report_missing(const Graph& graph) {
       fmt::format("{} operator{} of the model cannot be run here:", missing_.size(), missing_.size() > 1 ? "s" : "");
   for (const auto& [what, m] : missing_) {
     const auto& [op, why] = what;
-    text += fmt::format("\n  {} ({} node{}, first '{}'): {}", op, m.count, m.count > 1 ? "s" : "", m.first, why);
+    text += "\n  " +
+            one_line(fmt::format("{} ({} node{}, first '{}'): {}", op, m.count, m.count > 1 ? "s" : "", m.first, why));
   }
-  return unsupported(text);
+  return Status(absl::StatusCode::kUnimplemented, text);
 }
 
 }  // namespace forethought
