@@ -115,39 +115,70 @@ void Executor::set_caps() {
 // What a run reads at once of streamed weights, as long as the object lives.
 class Executor::Window {
  public:
-  Status take(MemoryBudget& budget, const Program& program, bool* ahead) {
-    // Outputs are taken later, and are not to be refused because of what is asked for early.
-    int64_t outputs = 0;
-    for (const int32_t v : program.outputs) outputs += BlockPool::class_bytes(program.values[v].bytes);
-    *ahead = *ahead && budget.has_room(program.window_ahead + outputs);
-    bytes_ = *ahead ? program.window_ahead : program.window;
-    if (const Status status = budget.reserve(MemoryRole::weights, bytes_, "the weights that one step reads");
-        !status.ok())
-      return status;
-    budget_ = &budget;
-    budget.use(MemoryRole::weights, bytes_, 0);
-    return absl::OkStatus();
-  }
-  Window() = default;
+  explicit Window(Executor& executor) : executor_(executor), budget_(*executor.environment_.budget) {}
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
   ~Window() {
-    if (!budget_) return;
-    budget_->unuse(MemoryRole::weights, bytes_, 0);
-    budget_->release(MemoryRole::weights, bytes_);
+    if (!taken_) return;
+    {
+      const std::lock_guard lock(executor_.windows_mutex_);
+      give_ahead_back();
+      (before_ ? before_->next_ : executor_.windows_) = next_;
+      if (next_) next_->before_ = before_;
+    }
+    give_back(bytes_);
   }
 
+  Status take(const Program& program) {
+    // Outputs are taken later, and are not to be refused because of what is asked for early.
+    int64_t outputs = 0;
+    for (const int32_t v : program.outputs) outputs += BlockPool::class_bytes(program.values[v].bytes);
+    if (budget_.has_room(program.window_ahead + outputs)) more_ = program.window_ahead - program.window;
+    bytes_ = program.window;
+    RETURN_IF_ERROR(budget_.reserve(MemoryRole::weights, bytes_ + more_, "the weights that one step reads"));
+    budget_.use(MemoryRole::weights, bytes_ + more_, 0);
+    taken_ = true;
+    const std::lock_guard lock(executor_.windows_mutex_);
+    ahead_.store(more_ > 0 || program.window_ahead == program.window, std::memory_order_relaxed);
+    next_ = std::exchange(executor_.windows_, this);
+    if (next_) next_->before_ = this;
+    return absl::OkStatus();
+  }
+  // With the lock. What the step under way asked for already comes, and goes with the step that reads it.
+  void give_ahead_back() {
+    ahead_.store(false, std::memory_order_relaxed);
+    give_back(std::exchange(more_, 0));
+  }
+  Window* next() const { return next_; }
+  const std::atomic<bool>& ahead() const { return ahead_; }
+
  private:
-  MemoryBudget* budget_ = nullptr;
-  int64_t bytes_ = 0;
+  void give_back(int64_t bytes) {
+    if (bytes == 0) return;
+    budget_.unuse(MemoryRole::weights, bytes, 0);
+    budget_.release(MemoryRole::weights, bytes);
+  }
+
+  Executor& executor_;
+  MemoryBudget& budget_;
+  Window *before_ = nullptr, *next_ = nullptr;
+  int64_t bytes_ = 0, more_ = 0;  // of one step; of the next one, beside that
+  bool taken_ = false;
+  std::atomic<bool> ahead_{false};
 };
+
+void Executor::give_ahead_back() {
+  const std::lock_guard lock(windows_mutex_);
+  for (Window* w = windows_; w; w = w->next()) w->give_ahead_back();
+}
 
 Status Executor::run(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
                      std::span<Value> outputs, const ExecOptions& options) {
   if (program->window == 0) return run_resident(program, inputs, outputs, options);
-  Window window;
+  Window window(*this);
+  RETURN_IF_ERROR(window.take(*program));
   ExecOptions how = options;
-  RETURN_IF_ERROR(window.take(*environment_.budget, *program, &how.ahead));
+  how.ahead = &window.ahead();
   return run_resident(program, inputs, outputs, how);
 }
 
@@ -157,6 +188,7 @@ Status Executor::run_resident(const std::shared_ptr<const Program>& program, std
   uint64_t given = 0;  // of the first outputs; the rest count as if the run gave them
   for (size_t i = 0; i < std::min<size_t>(outputs.size(), 64); ++i) given |= uint64_t{has_memory(outputs[i])} << i;
   Status status = r.frame->run(r.slab->place(), inputs, outputs, options);
+  if (options.oversized) *options.oversized = !status.ok() && r.slab->excess() + r.frame->slab_excess() > 0;
   int64_t io = 0;  // inputs that were copied or come from earlier runs take blocks, too
   if (environment_.io) {
     for (const Value& v : inputs) {
@@ -173,6 +205,7 @@ Status Executor::run_resident(const std::shared_ptr<const Program>& program, std
 }
 
 int64_t Executor::trim(int64_t keep) {
+  give_ahead_back();
   if (keep == 0) {
     std::vector<std::unique_ptr<Frame>> dropped;  // end after the lock, and with them their lanes
     const std::lock_guard lock(mutex_);

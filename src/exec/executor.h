@@ -50,9 +50,10 @@ struct ExecEnvironment {
 
 struct ExecOptions {
   const std::atomic<bool>* cancel =
-      nullptr;               // looked at before each step (CancelFlag::raw()); null: cannot be cancelled
-  StepSink* sink = nullptr;  // null: one branch a step
-  bool ahead = true;         // streamed weights may be asked for a step ahead, if the budget has room
+      nullptr;                // looked at before each step (CancelFlag::raw()); null: cannot be cancelled
+  StepSink* sink = nullptr;   // null: one branch a step
+  bool* oversized = nullptr;  // set where memory was refused to a run whose slabs were larger than it needs
+  const std::atomic<bool>* ahead = nullptr;  // the executor's: streamed weights are asked for a step ahead
 };
 
 // One for a session; thread safe. Any number of runs may be under way, each in a frame of its own. A frame keeps, for
@@ -75,7 +76,8 @@ class Executor {
              const ExecOptions& options = {});
 
   // Gives idle slabs back, those used longest ago first, until at most `keep` bytes are kept; with 0 idle frames go,
-  // too, and what devices keep. Returns the bytes of the host that went. Runs under way keep theirs.
+  // too, and what devices keep. Returns the bytes of the host that went. Runs under way keep theirs, but for what they
+  // took to read weights a step ahead, which is not counted.
   int64_t trim(int64_t keep = 0);
   int64_t retained_bytes() const { return slabs_.idle_bytes(); }
   // How much of what runs give back is kept: of slabs here, of outputs in the I/O pool. At once gives back what is
@@ -109,6 +111,8 @@ class Executor {
   Caps caps_for(int64_t slabs, int64_t outputs) const;  // needs the lock
   void set_caps();                                      // by what was seen so far; needs the lock
 
+  void give_ahead_back();
+
   CopyCounter copies_;
   SlabPool slabs_;
   const ExecEnvironment environment_;
@@ -119,6 +123,8 @@ class Executor {
   Turns turns_;                                      // the same of runs that come by turns
   int runs_ = 0, most_runs_ = 1;                     // under way at once
   std::vector<std::unique_ptr<Frame>> idle_frames_;  // most recently used last
+  Mutex windows_mutex_;
+  Window* windows_ = nullptr;  // of runs under way that stream weights, as a list
 };
 
 }  // namespace forethought

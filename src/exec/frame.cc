@@ -70,6 +70,15 @@ int64_t Frame::give_slabs_back() {
   return bytes;
 }
 
+int64_t Frame::slab_excess() const {
+  int64_t bytes = 0;
+  for (const Children& c : children_) {
+    for (const auto& frame : c.frames) bytes += frame->slab_excess();
+    if (c.slab) bytes += c.slab->excess();
+  }
+  return bytes;
+}
+
 Status Frame::run_bound() {
   std::fill(preset_.begin(), preset_.end(), uint8_t{0});
   RETURN_IF_ERROR(bind_inputs());

@@ -36,6 +36,7 @@ class Frame final : private Lanes::HostSteps {
   bool fit() const;
   // Gives back the slabs of bodies that have no place in its own, once a run is over; returns their bytes.
   int64_t give_slabs_back();
+  int64_t slab_excess() const;  // of these slabs, beyond what the run needed
   // `slab`: at least program->slab_bytes in regions as the program has them, 64-byte aligned; see Executor::run for the
   // rest, BodyHost for `passed`.
   Status run(const SlabPlace& slab, std::span<const Value> inputs, std::span<Value> outputs, const ExecOptions& options,

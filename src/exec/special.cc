@@ -19,7 +19,8 @@ Status Frame::run_special(int32_t index) {
   const StepExtras& extras = *program_->steps[index].extras.operator->();
   if (extras.reads.empty()) return run_beyond_kernel(index);
   std::ranges::for_each(extras.reads, ask_for_pages);
-  if (options_.ahead) std::ranges::for_each(extras.ahead, ask_for_pages);
+  if (options_.ahead && options_.ahead->load(std::memory_order_relaxed))
+    std::ranges::for_each(extras.ahead, ask_for_pages);
   Status status = run_beyond_kernel(index);
   std::ranges::for_each(status.ok() ? extras.drops : extras.reads, drop_pages);
   return status;

@@ -43,6 +43,7 @@ class Slab {
   SlabPlace place() const { return {addresses_, region_bytes_}; }
   std::byte* data() const { return addresses_[0]; }  // of the first region
   int64_t capacity() const { return capacity_; }
+  int64_t excess() const { return capacity_ - Pages::rounded(asked_); }  // beyond what ensure() was last asked for
 
   // In use, the bytes that ensure() was last asked for are live and the rest of their page is padding; all else is
   // retained.

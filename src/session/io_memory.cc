@@ -23,7 +23,11 @@ StatusOr<Tensor> Session::take_io(DType dtype, std::span<const int64_t> dims, st
     const MemoryStatistics& s = refusal->of_process ? report.process : report.session;
     const int64_t elsewhere =
         refusal->of_process ? s.mapped - s.retained - report.session.mapped + report.session.retained : 0;
-    return too_little(*refusal, report.holders, report.least + elsewhere + refusal->bytes + to_come(), elsewhere);
+    const Status told =
+        too_little(*refusal, report, enough(report) + elsewhere + refusal->bytes + to_come(), elsewhere);
+    const std::lock_guard lock(mutex_);
+    if (last_program_) return told;
+    return exhausted(absl::StrCat(told.message(), "; what a run takes comes on top: none was planned yet"));
   }
   if (!taken.ok()) return taken.status();
   Tensor t;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <map>
+
 #include "graph/text.h"
 #include "session/memory_report.h"
 #include "session/session_testing.h"
@@ -83,6 +86,64 @@ TEST(LeastLimit, TheLimitThatIsNamedWorks) {
     }
     EXPECT_LE(refusals, c.most_refusals) << c.name;
   }
+}
+
+// How often each step began.
+struct Begins final : StepSink {
+  void on_begin(const StepEvent& e) override { ++steps[e.step]; }
+  void on_step(const StepEvent&) override {}
+  std::map<int32_t, int> steps;
+};
+
+TEST(LeastLimit, ARunThatIsRefusedLateIsNotTriedAgain) {
+  SessionOptions options;
+  options.intra_op_threads = 1;
+  auto session = Session::from_graph(
+      graph_from_text("graph(%x: f32[64,64]) { %a = Softmax(%x) %b = Relu(%a) %i = NonZero(%b) return %i }").value(),
+      options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Value x = random_floats({64, 64}, 1);
+  ASSERT_TRUE((*session)->set_memory_limit(40'000).ok());  // without what NonZero finds
+  for (int round = 0; round < 2; ++round) {
+    Begins begins;
+    RunOptions how;
+    how.sink = &begins;
+    std::vector<Value> outputs(1);
+    const Status status = (*session)->run_ordered({&x, 1}, outputs, how);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_GE(begins.steps.size(), 2u);
+    for (const auto& [step, times] : begins.steps) EXPECT_EQ(times, 1) << step;
+  }
+}
+
+// What an input is copied to comes on top of all that a run takes.
+TEST(LeastLimit, TheLimitThatARefusedCopyNamesHoldsTheRunToo) {
+  SessionOptions options;
+  options.intra_op_threads = 1;
+  auto session =
+      Session::from_graph(
+          graph_from_text("graph(%x: f32[N,64]) { %a = Softmax(%x) %i = NonZero(%a) return %i }").value(), options)
+          .value();
+  const Value x = random_floats({64, 64}, 1);
+  const auto none = [] { return int64_t{0}; };
+  ASSERT_TRUE(session->set_memory_limit(1).ok());
+  const Status before = session->take_io(DType::kFloat, Dims{64, 64}, "x", none).status();
+  EXPECT_THAT(std::string(before.message()), testing::HasSubstr("what a run takes comes on top: none was planned yet"));
+  ASSERT_TRUE(session->set_memory_limit(0).ok());
+  std::vector<Value> outputs(1);
+  ASSERT_TRUE(session->run_ordered({&x, 1}, outputs).ok());
+  outputs[0] = Value();
+  session->trim();
+  ASSERT_TRUE(session->set_memory_limit(1).ok());
+  const Status refused = session->take_io(DType::kFloat, Dims{64, 64}, "x", none).status();
+  ASSERT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  ASSERT_TRUE(session->set_memory_limit(least_of(refused)).ok()) << refused;
+  auto copy = session->take_io(DType::kFloat, Dims{64, 64}, "x", none);
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  std::memcpy(copy->data, x.tensor().data, 64 * 64 * 4);
+  const Value fed(*std::move(copy));
+  const Status status = session->run_ordered({&fed, 1}, outputs);
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST(LeastLimit, RunsAtOnceGetThroughOnceTheLimitHoldsThemAll) {

@@ -40,19 +40,6 @@ Status check_retention(const RetentionCaps& caps) {
   return absl::OkStatus();
 }
 
-// A limit that does: the least, and what values take at most whose sizes only a run tells, each in a block of a size
-// class. What has no bound is left out.
-int64_t enough(const MemoryReport& report) {
-  return report.least + report.unplanned_most + report.unplanned_most / 8 + 64 * report.unplanned_values;
-}
-
-Status too_little(const MemoryBudget::Refusal& refusal, const MemoryReport& report, int64_t least, int64_t elsewhere) {
-  const Status told = too_little(refusal, report.holders, least, elsewhere);
-  if (report.unbounded.empty()) return told;
-  return exhausted(absl::StrCat(told.message(), "; nothing bounds ", report.unbounded.front(),
-                                report.unbounded.size() > 1 ? " and others" : "", ": it may take more"));
-}
-
 const DeviceReport* report_of(const MemoryReport& report, const std::string& device) {
   const auto found = std::ranges::find_if(report.devices, [&](const auto& d) { return d.memory.device == device; });
   return found == report.devices.end() ? nullptr : &*found;
@@ -126,15 +113,26 @@ StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& op
   const std::vector<WeightsWay> ways = weights_ways(weights, budget->is_limited());
   StatusOr<std::unique_ptr<Session>> session = nullptr;
   std::optional<MemoryBudget::Refusal> refusal;
-  for (const WeightsWay& way : ways) {
-    session = try_way(way, budget);
-    if (session.ok()) (*session)->weights_reason_ = way.reason;
+  size_t taken = 0;
+  for (; taken < ways.size(); ++taken) {
+    session = try_way(ways[taken], budget);
     refusal = MemoryBudget::refusal_of(session.status());
     if (!refusal || !refusal->device.empty()) break;
   }
-  if (!refusal) return session;
+  if (!refusal) {
+    if (!session.ok()) return session;
+    WeightsHeld& held = (*session)->weights_held_;
+    held.reason = ways[taken].reason;
+    held.least = ways[taken].streamed && !ways[taken].keep_packs;
+    // Where shapes are not known, a limit that would do for a run may make the next load choose one of these.
+    for (size_t w = 0; w < taken && !(*session)->figures_.planned; ++w)
+      if (const auto dry = try_way(ways[w], MemoryBudget::probe()); dry.ok())
+        held.fuller.push_back((*dry)->memory_report().least);
+    return session;
+  }
   std::optional<MemoryReport> best;
   int64_t least = 0, best_elsewhere = 0;
+  bool runs_too = false;  // `least` is for the load and a run
   for (const WeightsWay& way : ways) {
     const auto probe = MemoryBudget::probe();
     const auto dry = try_way(way, probe);
@@ -152,9 +150,20 @@ StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& op
     least = enough(report) + elsewhere;
     best_elsewhere = elsewhere;
     best = std::move(report);
+    runs_too = (*dry)->figures_.planned;
   }
   if (!best) return session;
-  return with_context(too_little(*refusal, *best, least, best_elsewhere), what);
+  Status told = too_little(*refusal, *best, least, best_elsewhere);
+  if (!runs_too) told = exhausted(absl::StrCat(told.message(), "; runs come on top: their shapes are not known yet"));
+  return with_context(told, what);
+}
+
+int64_t Session::WeightsHeld::enough_for(int64_t run, int64_t least, int64_t elsewhere) const {
+  for (;;) {
+    const auto chosen = std::ranges::find_if(fuller, [&](int64_t load) { return load + elsewhere <= least; });
+    if (chosen == fuller.end() || *chosen + run + elsewhere <= least) return least;
+    least = *chosen + run + elsewhere;
+  }
 }
 
 // What the arenas will ask for at the first run is refused now, if all shapes are known.
@@ -187,18 +196,14 @@ Status Session::check_fits(const CompiledProgram& planned) const {
 
 Status Session::run_program(const std::shared_ptr<const Program>& program, std::span<const Value> inputs,
                             std::span<Value> outputs, const RunOptions& options) {
-  ExecOptions how{options.cancel.raw(), options.sink};
+  bool oversized = false;
+  const ExecOptions how{options.cancel.raw(), options.sink, &oversized};
   if (idle_) idle_->run_begins();
-  const auto run = [&] {
-    Status status = executor_->run(program, inputs, outputs, how);
-    // A slab that is larger than this run needs, or weights of a step to come, may have taken what was missing.
-    if (MemoryBudget::refusal_of(status) && (trim() > 0 || program->window > 0)) {
-      how.ahead = false;
-      status = executor_->run(program, inputs, outputs, how);
-    }
-    return status;
-  };
-  Status status = run();
+  Status status = executor_->run(program, inputs, outputs, how);
+  if (oversized && MemoryBudget::refusal_of(status)) {  // the slab had what was missing
+    trim();
+    status = executor_->run(program, inputs, outputs, how);
+  }
   if (idle_) idle_->run_ends();
   const auto refusal = MemoryBudget::refusal_of(status);
   if (!refusal) return status;
@@ -216,11 +221,14 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
     const int64_t so_far = refusal->mapped + refusal->bytes;
     least = so_far + std::max<int64_t>(so_far - report.least - elsewhere, 0);
   }
+  const int64_t held = report.session.mapped - report.session.retained + program->window;
+  least = weights_held_.enough_for(least - held - elsewhere, least, elsewhere);
   Status told = too_little(*refusal, report, least, elsewhere);
-  const auto is_file = [](const MemoryHolder& h) { return h.value.starts_with("the model's file"); };
-  if (std::ranges::any_of(report.holders, is_file))
-    told = exhausted(
-        absl::StrCat(told.message(), "; the config entry session.weights=streamed would leave weights in it"));
+  const auto could_go = [&](const MemoryHolder& h) {
+    return prepared_->streamed ? h.role == MemoryRole::packed : h.value.starts_with("the model's file");
+  };
+  if (!weights_held_.least && std::ranges::any_of(report.holders, could_go))
+    told = exhausted(absl::StrCat(told.message(), "; the config entry session.weights=streamed would take less"));
   return told_there(told, status);
 }
 
@@ -276,7 +284,7 @@ MemoryReport Session::report_for(const CompiledProgram* program, std::span<const
   r.outside = outside_memory();
   r.least = r.session.mapped - r.session.retained;
   add_weights(*prepared_, *budget_, &r.holders);
-  r.weights = weights_text(weights_, prepared_->streamed, weights_reason_, program ? program->window : 0);
+  r.weights = weights_text(weights_, prepared_->streamed, weights_held_.reason, program ? program->window : 0);
   if (program) {
     r.least += bytes_of_run(*program, bound);
     add_unplanned(*program, &r);

@@ -243,6 +243,17 @@ Status too_little(const MemoryBudget::Refusal& r, const std::vector<MemoryHolder
                                 " leaves; ", explain_need(holders, least, elsewhere)));
 }
 
+Status too_little(const MemoryBudget::Refusal& refusal, const MemoryReport& report, int64_t least, int64_t elsewhere) {
+  const Status told = too_little(refusal, report.holders, least, elsewhere);
+  if (report.unbounded.empty()) return told;
+  return exhausted(absl::StrCat(told.message(), "; nothing bounds ", report.unbounded.front(),
+                                report.unbounded.size() > 1 ? " and others" : "", ": it may take more"));
+}
+
+int64_t enough(const MemoryReport& report) {
+  return report.least + report.unplanned_most + report.unplanned_most / 8 + 64 * report.unplanned_values;
+}
+
 std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least, int64_t elsewhere) {
   std::string text =
       absl::StrCat("allow at least ", readable_bytes(least), " (", least, " bytes), or release outputs that are held");

@@ -54,10 +54,16 @@ std::string memory_json(const MemoryReport& report, int indent = -1);
 // of an error.
 std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least, int64_t elsewhere);
 
+// A limit that does: the least, and what values take at most whose sizes only a run tells, each in a block of a size
+// class. What has no bound is left out.
+int64_t enough(const MemoryReport& report);
+
 // What a limit refused, as the error that a caller gets: who needed how much, and explain_need(). `elsewhere` is what
 // `least` has in it for all that the process holds beside the session.
 Status too_little(const MemoryBudget::Refusal& refusal, const std::vector<MemoryHolder>& holders, int64_t least,
                   int64_t elsewhere);
+// The same with what has no bound.
+Status too_little(const MemoryBudget::Refusal& refusal, const MemoryReport& report, int64_t least, int64_t elsewhere);
 
 // "streamed, as the memory limit does not hold them: …", for MemoryReport::weights. `window`: of the program that runs.
 std::string weights_text(const WeightTotals& totals, bool streamed, const std::string& reason, int64_t window);

@@ -44,14 +44,17 @@ class Preparer {
   void count_streamed(const Tensor& t) {
     if (streamed_.insert(t.data).second) totals_->streamed += t.bytes();
   }
-  bool leaves_out(const PackSpec& spec, const Tensor& constant) const;
+  bool leaves_out(const PackSpec& spec, bool unpacked) const;
   // `for_good`: it is read at other times than by steps.
   Status settle(Tensor& constant, std::string_view name, bool for_good = false);
   StatusOr<Tensor> in_store(const Tensor& constant, bool copy, std::string_view name);
   Status count_in_store(const Tensor& constant, bool copy, std::string_view name);
   void note_pack(const PackSpec& spec, const PackedBlock& block, const std::string& value) const;
-  Status prepare_node(const Graph& g, NodeId id, PreparedNode* out, std::vector<bool>* reads_original);
-  Status prepare_inputs(Graph& g, NodeId id, PreparedGraph* p, std::vector<int32_t>* readers_left);
+  // `unpacked`, by value: whether packed forms of the constant are left out.
+  Status prepare_node(const Graph& g, NodeId id, const std::vector<bool>& unpacked, PreparedNode* out,
+                      std::vector<bool>* reads_original);
+  Status prepare_inputs(Graph& g, NodeId id, const std::vector<bool>& unpacked, PreparedGraph* p,
+                        std::vector<int32_t>* readers_left);
   Status take_weight(Graph& g, ValueId v, PreparedGraph* p);
   void drop_pages_of(const Graph& g) const;
 
@@ -93,9 +96,8 @@ bool Preparer::stays_resident(const Tensor& t, bool for_good) const {
   return is_streamed(t) && (for_good || t.bytes() < kLeastStreamed);
 }
 
-bool Preparer::leaves_out(const PackSpec& spec, const Tensor& constant) const {
-  if (spec.needed) return false;
-  return !options_.prepack || (!options_.keep_packs && is_streamed(constant) && ConstantStore::is_aligned(constant));
+bool Preparer::leaves_out(const PackSpec& spec, bool unpacked) const {
+  return !spec.needed && (!options_.prepack || unpacked);
 }
 
 // Moves a constant that is to be read to where it can be read from, for good.
@@ -220,7 +222,8 @@ StatusOr<std::shared_ptr<const PackedBlock>> Preparer::dry_pack(const Tensor& co
   return known;
 }
 
-Status Preparer::prepare_node(const Graph& g, NodeId id, PreparedNode* out, std::vector<bool>* reads_original) {
+Status Preparer::prepare_node(const Graph& g, NodeId id, const std::vector<bool>& unpacked, PreparedNode* out,
+                              std::vector<bool>* reads_original) {
   const GraphNode& n = g.node(id);
   out->kernel = n.impl->kernel();
   out->contents = out->kernel->contents();
@@ -241,7 +244,7 @@ Status Preparer::prepare_node(const Graph& g, NodeId id, PreparedNode* out, std:
       return internal("the kernel wants to pack an input that is no constant");
     const std::string& value = g.value(n.inputs[s.input]).name;
     std::shared_ptr<const PackedBlock> block;
-    if (leaves_out(s, *constants[s.input])) {
+    if (leaves_out(s, unpacked[n.inputs[s.input].index])) {
       if (options_.prepack) {
         ASSIGN_OR_RETURN(block, pack_in_file(*constants[s.input], s));
       }
@@ -314,11 +317,12 @@ Status Preparer::take_weight(Graph& g, ValueId v, PreparedGraph* p) {
 }
 
 // Packs what the node wants packed, takes what it reads as it is, and lets go of what nobody will read again.
-Status Preparer::prepare_inputs(Graph& g, NodeId id, PreparedGraph* p, std::vector<int32_t>* readers_left) {
+Status Preparer::prepare_inputs(Graph& g, NodeId id, const std::vector<bool>& unpacked, PreparedGraph* p,
+                                std::vector<int32_t>* readers_left) {
   const GraphNode& n = g.node(id);
   std::vector<bool> reads_original;
-  RETURN_IF_ERROR(
-      with_context(prepare_node(g, id, &p->nodes[id.index], &reads_original), absl::StrCat("node ", described(n))));
+  RETURN_IF_ERROR(with_context(prepare_node(g, id, unpacked, &p->nodes[id.index], &reads_original),
+                               absl::StrCat("node ", described(n))));
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     const ValueId v = n.inputs[i];
     if (!g.is_constant(v)) continue;
@@ -350,8 +354,13 @@ Status Preparer::prepare(Graph& g, PreparedGraph* p) {
     if (v.valid()) ++readers_left[v.index];
   for (uint32_t i = 0; i < g.value_capacity(); ++i)
     if (readers_left[i] == 0) let_go(g, ValueId{i}, *p);
+  std::vector<bool> unpacked(g.value_capacity());  // now: its first reader may have a constant moved
+  for (uint32_t i = 0; i < g.value_capacity(); ++i) {
+    const std::optional<Tensor>& t = g.value(ValueId{i}).constant;
+    unpacked[i] = t && !options_.keep_packs && is_streamed(*t) && ConstantStore::is_aligned(*t);
+  }
   for (NodeId id : p->order) {
-    RETURN_IF_ERROR(prepare_inputs(g, id, p, &readers_left));
+    RETURN_IF_ERROR(prepare_inputs(g, id, unpacked, p, &readers_left));
     GraphNode& n = g.node(id);
     for (size_t b = 0; b < n.bodies.size(); ++b) {
       auto body = std::make_unique<PreparedGraph>();

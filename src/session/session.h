@@ -186,7 +186,16 @@ class Session {
   InputSymbols symbols_;
   std::vector<std::optional<Tensor>> defaults_;
   WeightTotals weights_;
-  std::string weights_reason_;
+  // How weights are held, of the ways that the options allow, fullest first.
+  struct WeightsHeld {
+    std::string reason;
+    bool least = false;  // in the way that takes least
+    std::vector<int64_t>
+        fuller;  // what a load takes in each way that the limit did not hold, where shapes are not known
+    // A limit under which a load chooses a way in which `run` bytes more fit, at least `least`.
+    int64_t enough_for(int64_t run, int64_t least, int64_t elsewhere) const;
+  };
+  WeightsHeld weights_held_;
   std::shared_ptr<PackFolder> pack_folder_;
   std::unique_ptr<IdleTrimmer> idle_;
   mutable Mutex mutex_;  // guards what is below

@@ -312,6 +312,94 @@ TEST_F(Weights, B1_RunsAtOnceShareWhatIsReadAndEachTakesAWindow) {
   EXPECT_EQ(second.refused.code(), absl::StatusCode::kResourceExhausted) << second.refused;
 }
 
+// A run that begins while another one goes on, at a limit that holds both if none reads ahead.
+TEST_F(Weights, B1_ReadingAheadGivesWay) {
+  const std::string path = chain(16, Where::external, -1);
+  auto session = load(path, {{"session.weights", "streamed"}}).value();
+  const std::vector<float> wanted = run(*session, 80);
+  session->trim();
+  const int64_t least = session->memory_report().least, idle = session->memory_statistics().mapped;
+  ASSERT_TRUE(session->set_memory_limit(2 * least - idle).ok());
+  struct Second final : StepSink {
+    explicit Second(Session& s) : session(s) {}
+    void on_begin(const StepEvent& e) override {
+      if (e.step != 3 || std::exchange(began, true)) return;
+      ahead = session.memory_statistics().of(MemoryRole::weights).live > session.summary().weights_window;
+      const Value x = random_floats({80, kSize}, 3);
+      std::vector<Value> outputs(1);
+      status = session.run_ordered({&x, 1}, outputs);
+    }
+    void on_step(const StepEvent&) override {}
+    Session& session;
+    bool began = false, ahead = false;
+    Status status;
+  } second(*session);
+  EXPECT_EQ(run(*session, 80, &second), wanted);
+  EXPECT_TRUE(second.began && second.ahead);
+  EXPECT_TRUE(second.status.ok()) << second.status;
+  EXPECT_EQ(session->memory_statistics().of(MemoryRole::weights).live, 0);
+}
+
+// Of shapes that only runs tell, under whatever limit: which way a load takes depends on it, and with that what runs
+// need.
+TEST_F(Weights, B1_TheLimitThatARefusedRunNamesWorksForALoadToo) {
+  const std::string path = chain(8, Where::external, -1);
+  for (const int64_t rows : {1, 100, 700, 3000}) {
+    const std::vector<float> wanted = expected(path, rows);
+    for (const int64_t limit : {int64_t{4096}, int64_t{1} << 20, int64_t{9} << 20, int64_t{17} << 20}) {
+      SCOPED_TRACE(fmt::format("{} rows, limit {}", rows, limit));
+      const Value x = random_floats({rows, kSize}, 3);
+      const auto within = [&](int64_t bytes) {
+        auto session = load(path, {}, bytes);
+        if (!session.ok()) return session.status();
+        std::vector<Value> outputs(1);
+        Status status = (*session)->run_ordered({&x, 1}, outputs);
+        EXPECT_TRUE(!status.ok() || floats(outputs[0]) == wanted);
+        EXPECT_LE((*session)->memory_statistics().peak, bytes);
+        return status;
+      };
+      const Status status = within(limit);
+      if (status.ok()) continue;
+      ASSERT_GT(least_of(status), limit) << status;
+      const Status then = within(least_of(status));
+      EXPECT_TRUE(then.ok()) << status << "\n" << then;
+    }
+  }
+  auto session = load(path, {}, 17 << 20).value();  // the weights and their packed forms
+  const Value x = random_floats({3000, kSize}, 3);
+  std::vector<Value> outputs(1);
+  const Status status = session->run_ordered({&x, 1}, outputs);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the config entry session.weights=streamed would take less"));
+}
+
+// A weight that is copied for one reader is not packed for the next one.
+TEST_F(Weights, B1_AWeightIsHeldOneWayForAllItsReaders) {
+  const std::string path = (folder_ / "twice.onnx").string();
+  std::string w;
+  for (int i = 0; i < 24 * 24; ++i) w += fmt::format("{}{}.5", i ? "," : "", i % 7);
+  for (const bool output : {false, true}) {  // small, so it is copied; and an output, too
+    const auto graph = graph_from_text(fmt::format(R"(graph(%x: f32[6,24]) {{
+      const %w: f32[24,24] = [{}]
+      %q = MatMul(%x, %w)
+      %r = MatMul(%q, %w)
+      %y = MatMul(%r, %w)
+      return %y{}
+    }})",
+                                                   w, output ? ", %w" : ""));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    ASSERT_TRUE(save_model(**graph, path, {.external_from = 16}).ok());
+    const int64_t least = least_of(load(path, {{"session.weights", "streamed"}}, 1).status());
+    ASSERT_GT(least, 0);
+    auto session = load(path, {{"session.weights", "streamed"}}, least);
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->memory_statistics().of(MemoryRole::packed).live, 0);
+    const Value x = random_floats({6, 24}, 3);
+    std::vector<Value> outputs(output ? 2 : 1);
+    const Status status = (*session)->run_ordered({&x, 1}, outputs);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
 TEST_F(Weights, B1_SessionsOfOneFileStreamItOrNot) {
   const std::string path = chain(16, Where::external, 4);
   const std::vector<float> wanted = expected(path, 4);
