@@ -37,6 +37,9 @@ TEST(BadRuns, FeedsThatDoNotFit) {
   const Value mask = tensor_of<bool>({2}, {true, false});
   Tensor no_memory = tensor_of<float>({2, 3, 4}, std::vector<float>(24, 1));
   no_memory.data = nullptr;
+  Tensor odd = tensor_of<float>({2, 3, 5}, std::vector<float>(30, 1));
+  odd.dims = {2, 3, 4};
+  odd.data = static_cast<std::byte*>(odd.data) + 2;
   Tensor impossible = no_memory;
   impossible.dims = {int64_t{1} << 40, 3, int64_t{1} << 40};
   Tensor negative = no_memory;
@@ -56,6 +59,7 @@ TEST(BadRuns, FeedsThatDoNotFit) {
       {{{"image", tensor_of<float>({2, 3}, std::vector<float>(6))}, {"mask", mask}}, {"'image'", "[N,3,4]", "[2,3]"}},
       {{{"image", tensor_of<float>({2, 4, 3}, std::vector<float>(24))}, {"mask", mask}}, {"[N,3,4]", "[2,4,3]"}},
       {{{"image", no_memory}, {"mask", mask}}, {"'image'", "memory"}},
+      {{{"image", odd}, {"mask", mask}}, {"'image'", "4 does not divide"}},
       {{{"image", impossible}, {"mask", mask}}, {"'image'", "shape"}},
       {{{"image", negative}, {"mask", mask}}, {"'image'", "shape"}},
       {{{"image", Value(std::shared_ptr<const Sequence>(list))}, {"mask", mask}}, {"'image'", "tensor"}},

@@ -33,13 +33,7 @@ Status check_form(const NodeArg& output, const ProgramValue& planned, const Tens
   if (!given.strides.empty())
     return invalid(absl::StrCat("the memory given for output '", output.name, "' has strides ",
                                 to_string(given.strides), ": give memory that is row-major"));
-  const size_t alignment = given.dtype == DType::kString
-                               ? alignof(std::string)
-                               : std::clamp<size_t>(static_cast<size_t>(bit_width(given.dtype)) / 8, 1, 8);
-  if (reinterpret_cast<uintptr_t>(given.data) % alignment)
-    return invalid(absl::StrCat("the memory given for output '", output.name, "' lies at an address that ", alignment,
-                                " does not divide; its elements need that: give memory that begins where it does"));
-  return absl::OkStatus();
+  return with_context(check_address(given), absl::StrCat("the memory given for output '", output.name, "'"));
 }
 
 // The tensor, or one of the elements of the sequence, that shares bytes with `written`.
@@ -50,6 +44,15 @@ bool reads_from(const Value& input, const Tensor& written) {
 }
 
 }  // namespace
+
+Status check_address(const Tensor& given) {
+  const size_t alignment = given.dtype == DType::kString
+                               ? alignof(std::string)
+                               : std::clamp<size_t>(static_cast<size_t>(bit_width(given.dtype)) / 8, 1, 8);
+  if (reinterpret_cast<uintptr_t>(given.data) % alignment == 0) return absl::OkStatus();
+  return invalid(absl::StrCat("it lies at an address that ", alignment,
+                              " does not divide; its elements need that: give memory that begins where it does"));
+}
 
 bool overlap(const Tensor& a, const Tensor& b) {
   if (!a.data || !b.data || space(a.device) != space(b.device)) return false;

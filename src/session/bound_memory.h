@@ -16,6 +16,9 @@ Status check_bound_memory(const std::vector<NodeArg>& input_args, std::span<cons
                           const std::vector<NodeArg>& output_args, std::span<const Value> outputs,
                           const Program& program);
 
+// The host's memory at which a tensor begins suits its elements.
+Status check_address(const Tensor& given);
+
 // The bytes of a tensor are those of another, in part or whole.
 bool overlap(const Tensor& a, const Tensor& b);
 
