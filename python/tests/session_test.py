@@ -380,3 +380,44 @@ def test_module_names():
         ft.set_default_logger_severity(9)
     from forethought.capi import onnxruntime_pybind11_state as state
     assert state.InvalidArgument is ft.InvalidArgument
+
+
+FORKED = {
+    "does nothing": "",
+    "drops the session": "del session",
+    "runs": "assert (session.run(None, feed)[0] == X + X).all()",
+    "is told why no callback can come": """
+try:
+    session.run_async(None, feed, lambda *_: os._exit(3), None)
+except ft.InvalidArgument as e:
+    assert "forked after the session's first run_async" in str(e) and "load a session here" in str(e), e
+else:
+    os._exit(4)""",
+    "uses one of its own": """
+session, done = ft.InferenceSession(ADD), threading.Event()
+session.run_async(None, feed, lambda *_: done.set(), None)
+assert done.wait(60)""",
+}
+
+
+@pytest.mark.parametrize("what", FORKED)
+def test_a_process_that_is_forked_after_run_async(what):
+    script = """
+import os, signal, sys, threading
+sys.path[:0] = %r
+from small_models import ADD, X
+import forethought as ft
+options, feed, done = ft.SessionOptions(), {"x": X, "y": X}, threading.Event()
+options.idle_trim_ms = 60_000
+session = ft.InferenceSession(ADD, options)
+session.run_async(None, feed, lambda *_: done.set(), None)
+done.wait()
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+signal.alarm(100)
+%s
+sys.exit(17)
+""" % ([str(pathlib.Path(__file__).parent), *sys.path], FORKED[what])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 17, (done.returncode, done.stderr)

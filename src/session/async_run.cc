@@ -27,8 +27,8 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
       std::vector<Value> dropped;
       const std::lock_guard lock(mutex_);
       status_ = std::move(status);
-      over_ = true;
       if (!held_) dropped.swap(outputs_);
+      over_.store(true, std::memory_order_release);
     }
     changed_.notify_all();
     if (callback && !exiting_.load()) callback(std::move(own));
@@ -39,29 +39,32 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
   }
   // The last handle is gone, and with it go the outputs; the thread of the run may keep this object a moment longer.
   void leave() {
+    if (Runner::inherited(*core_)) return;
     std::vector<Value> dropped;  // after the lock
     const std::lock_guard lock(mutex_);
     held_ = false;
-    if (over_) dropped.swap(outputs_);
+    if (over()) dropped.swap(outputs_);
   }
   void hurry(bool exiting) noexcept override {
     if (exiting) exiting_ = true;
     cancel_.cancel();
   }
 
-  bool over() const {
-    const std::lock_guard lock(mutex_);
-    return over_;
-  }
+  bool over() const { return over_.load(std::memory_order_acquire); }
   Status wait() {
+    if (Runner::inherited(*core_)) {
+      if (over()) return status_;
+      return invalid("the run goes on in the process that this one was forked from; wait for it there");
+    }
     if (!over()) Runner::help(*core_, shared_from_this());
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return over_; });
+    changed_.wait(lock, [&] { return over(); });
     return status_;
   }
   bool wait_for(std::chrono::nanoseconds time) const {
+    if (Runner::inherited(*core_)) return over();
     std::unique_lock lock(mutex_);
-    return changed_.wait_until(lock, std::chrono::system_clock::now() + time, [&] { return over_; });
+    return changed_.wait_until(lock, std::chrono::system_clock::now() + time, [&] { return over(); });
   }
   void cancel() const { cancel_.cancel(); }
   std::vector<Value>& outputs() { return outputs_; }
@@ -98,7 +101,8 @@ class AsyncRun::State final : public Runner::Job, public std::enable_shared_from
   mutable Mutex mutex_;
   mutable Condition changed_;
   Status status_;
-  bool over_ = false, held_ = true;
+  std::atomic<bool> over_{false};  // last: then the status and the outputs are there
+  bool held_ = true;
 };
 
 struct AsyncRun::Handle {

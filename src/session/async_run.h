@@ -27,7 +27,8 @@ struct AsyncRequest {
 };
 
 // Copies stand for the same run. All of them may be dropped at any time: the run goes on, its callback is called, and
-// what it made goes with the last handle. Thread safe, but outputs() and take() are for one thread at a time.
+// what it made goes with the last handle. Thread safe, but outputs() and take() are for one thread at a time. In a
+// process that was forked meanwhile, the run is that of the other one: wait() says so unless it was over.
 class AsyncRun {
  public:
   // Called once, when the run is over, on the thread that ran it; must not throw. It may use the handle, start runs and

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <thread>
@@ -264,6 +265,50 @@ TEST(AsyncRunDeathTest, ForkBeforeUseAndExitWithRunsUnderWay) {
         std::exit(17);
       },
       testing::ExitedWithCode(17), "");
+}
+
+// Ends with 17 when all that the exit has to do is done. No leaks are looked for: in a forked process what other
+// threads held is lost.
+[[noreturn]] void fork_after_use() {
+  std::atexit([] { _exit(17); });
+  SessionOptions options;
+  options.idle_trim_ms = 60'000;
+  auto session = session_of(small_net(), options), endless = session_of(kEndless);
+  const std::vector<std::byte> expected = run_now(*session, 1);
+  AsyncRun over = session->run_async(request_for(1)).value();
+  if (!over.wait().ok()) _exit(3);
+  AsyncRequest request;
+  request.feeds.emplace_back("x", random_floats({4}, 1));
+  const AsyncRun goes_on = endless->run_async(std::move(request), [](AsyncRun) { _exit(4); }).value();
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (const pid_t child = fork(); child != 0) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+  }
+  alarm(100);
+  if (run_now(*session, 1) != expected) _exit(5);
+  const auto says = [](const Status& status, const char* piece) {
+    return std::string(status.message()).find(piece) != std::string::npos;
+  };
+  if (!says(session->run_async(request_for(1)).status(), "forked after the session's first run_async")) _exit(6);
+  if (!says(goes_on.wait(), "goes on in the process that this one was forked from")) _exit(7);
+  if (goes_on.over() || goes_on.wait_for(std::chrono::hours(1))) _exit(8);
+  if (!over.wait().ok() || bytes_of(over.take()) != expected) _exit(9);
+  session.reset();
+#ifndef __SANITIZE_THREAD__  // it lets no thread start in a process that was forked when there were others
+  session = session_of(small_net());
+  AsyncRun own = session->run_async(request_for(1)).value();
+  if (!own.wait().ok() || bytes_of(own.outputs()) != expected) _exit(10);
+#endif
+  static_cast<void>(endless.release());
+  std::exit(1);
+}
+
+// Not so after it: the threads stay behind. What needs none goes on in the new process, the rest says why not.
+TEST(AsyncRunDeathTest, ForkAfterUse) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(fork_after_use(), testing::ExitedWithCode(17), "");
 }
 
 }  // namespace

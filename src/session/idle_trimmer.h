@@ -10,10 +10,12 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
+#include "threading/forks.h"
 
 namespace forethought {
 
-// A thread that calls `trim` once after every stretch of at least `ms` milliseconds without a run.
+// A thread that calls `trim` once after every stretch of at least `ms` milliseconds without a run. A process that was
+// forked from the one that started it has no such thread, and nothing is given back there.
 class IdleTrimmer {
  public:
   static StatusOr<std::unique_ptr<IdleTrimmer>> start(int ms, std::function<void()> trim);
@@ -31,16 +33,21 @@ class IdleTrimmer {
   }
 
  private:
+  // What the thread holds when it waits: in a forked process none of it can end.
+  struct Watch {
+    Mutex mutex;
+    Condition ended;
+    bool ending = false;
+    std::thread thread;
+  };
   IdleTrimmer(int ms, std::function<void()> trim) : wait_(ms), trim_(std::move(trim)) {}
   void watch();
 
   const std::chrono::milliseconds wait_;
   const std::function<void()> trim_;
   std::atomic<int64_t> under_way_{0}, runs_{0};  // runs_ counts beginnings and ends
-  Mutex mutex_;
-  Condition ended_;
-  bool ending_ = false;
-  std::thread thread_;
+  const int depth_ = fork_depth();
+  std::unique_ptr<Watch> watch_ = std::make_unique<Watch>();
 };
 
 }  // namespace forethought

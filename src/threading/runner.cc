@@ -1,5 +1,7 @@
 #include "threading/runner.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "threading/forks.h"
 
 namespace forethought {
 
@@ -16,7 +19,16 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
  public:
   explicit Core(int most_threads) : most_threads_(static_cast<size_t>(std::max(most_threads, 1))) {}
 
+  // Whether this is the copy in a process that was forked later. Its threads are not there, whoever holds its lock may
+  // be one of them, and they keep it for ever: nothing of it is touched.
+  bool inherited() const { return depth_ != fork_depth(); }
+
   Status start(std::shared_ptr<Job> job) {
+    if (inherited()) {
+      return invalid(
+          "this process was forked after the session's first run_async, and the session's threads are not in it; fork "
+          "before, or load a session here for run_async (run works with both)");
+    }
     const std::lock_guard lock(mutex_);
     if (closed_) return cancelled("the process exits; no run begins any more");
     if (idle_ == 0 && threads_.size() < most_threads_) {
@@ -36,6 +48,7 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
   }
 
   void help(const std::shared_ptr<Job>& job) {
+    if (inherited()) return;
     std::unique_lock lock(mutex_);
     if (job->taken_) return;
     queue_.erase(std::ranges::find(queue_, job));
@@ -44,6 +57,7 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
 
   // Ends all jobs and the threads.
   void finish() {
+    if (inherited()) return;
     std::vector<std::thread> threads;
     {
       std::unique_lock lock(mutex_);
@@ -63,6 +77,7 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
   }
 
   void close() {
+    if (inherited()) return;
     std::unique_lock lock(mutex_);
     closed_ = true;
     hurry(true);
@@ -89,14 +104,17 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
       const std::shared_ptr<Job> job = std::move(queue_.front());
       queue_.pop_front();
       run(job, lock);
+      if (!lock) return;
     }
   }
 
+  // Without the lock afterwards: there is nothing more to do for the thread.
   void run(const std::shared_ptr<Job>& job, std::unique_lock<Mutex>& lock) {
     job->taken_ = true;
     running_.push_back({job, std::this_thread::get_id()});
     lock.unlock();
     job->run();
+    if (inherited()) return;  // the job forked, and came here in the new process, too
     lock.lock();
     running_.erase(std::ranges::find(running_, job, &Running::job));
     idle_changed_.notify_all();
@@ -108,6 +126,7 @@ class Runner::Core : public std::enable_shared_from_this<Runner::Core> {
   };
 
   const size_t most_threads_;
+  const int depth_ = fork_depth();
   Mutex mutex_;
   Condition changed_;       // for threads: there is a job, or no more will come
   Condition idle_changed_;  // for those who wait for all jobs
@@ -129,6 +148,8 @@ struct Runners {
   static Runners& all() {
     static auto* const runners = [] {
       std::atexit([] { all().close(); });
+      const auto unlock = [] { all().mutex.unlock(); };
+      ::pthread_atfork([] { all().mutex.lock(); }, unlock, unlock);  // no fork while another thread holds it
       return new Runners;
     }();
     return *runners;
@@ -165,5 +186,7 @@ void Runner::close_all() { Runners::all().close(); }
 Status Runner::start(std::shared_ptr<Job> job) { return core_->start(std::move(job)); }
 
 void Runner::help(Core& core, const std::shared_ptr<Job>& job) { core.help(job); }
+
+bool Runner::inherited(const Core& core) { return core.inherited(); }
 
 }  // namespace forethought

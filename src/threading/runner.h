@@ -8,7 +8,8 @@
 
 namespace forethought {
 
-// Threads start when jobs need them, never before the first job: a process may fork until then. When the process exits,
+// Threads start when jobs need them, never before the first job: a process may fork until then. In one that is forked
+// later, a runner of before starts no job, and ends and exits at once. When the process exits,
 // jobs that go on are told so and are waited for, before anything that they use is destroyed; later ones are refused.
 class Runner {
  public:
@@ -29,7 +30,8 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // Jobs begin in this order. An error if there is no thread and none can be started, or if the process exits.
+  // Jobs begin in this order. An error if there is no thread and none can be started, if the process exits, or in one
+  // that was forked from the runner's.
   Status start(std::shared_ptr<Job> job);
 
   // What happens when the process exits, for whoever must have it happen earlier (an interpreter that ends first).
@@ -40,6 +42,8 @@ class Runner {
   std::shared_ptr<Core> core() const { return core_; }
   // Runs a job on the calling thread if no thread has begun it: so whoever waits for a job is never behind others.
   static void help(Core& core, const std::shared_ptr<Job>& job);
+  // Whether the jobs are those of the process that this one was forked from: here they never end.
+  static bool inherited(const Core& core);
 
  private:
   std::shared_ptr<Core> core_;
