@@ -32,6 +32,26 @@ def test_names_with_line_ends_leave_an_error_on_its_line_and_are_exact_elsewhere
     assert session.run(None, {name: np.ones(2, np.float32)})[0].tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("element", ["int4", "uint4", "float4_e2m1fn", "int2", "uint2"])
+def test_what_does_nothing_takes_packed_types_and_others_are_refused_at_load(element):
+    number = {"int4": 22, "uint4": 21, "float4_e2m1fn": 23, "int2": 26, "uint2": 25}[element]
+
+    def session(op):
+        graph = helper.make_graph([helper.make_node(op, ["x"], ["y"])], "g",
+                                  [helper.make_tensor_value_info("x", number, [None])],
+                                  [helper.make_tensor_value_info("y", number, [None])])
+        opset = [helper.make_opsetid("", 25)]
+        return ft.InferenceSession(helper.make_model(graph, opset_imports=opset, ir_version=10).SerializeToString())
+
+    x = np.array([0, 1, 1, 0, 1], getattr(ml_dtypes, element))
+    for op in ("Identity", "Transpose"):
+        (y,) = session(op).run(None, {"x": x})
+        assert y.dtype == x.dtype and y.astype(int).tolist() == [0, 1, 1, 0, 1]
+    for op in ("Max", "Min", "Sum", "Dropout"):
+        with pytest.raises(RuntimeError, match=rf"\({op}\) › input 0 .* is [a-z0-9]+, which ONNX does not allow"):
+            session(op)
+
+
 def test_inputs_and_outputs_are_described(add):
     assert [(a.name, a.type, a.shape) for a in add.get_inputs()] == [("x", "tensor(float)", ["n", 3]),
                                                                      ("y", "tensor(float)", [None, 3])]

@@ -15,6 +15,27 @@ constexpr int64_t kFirstIr = 1, kLastIr = 14;
 
 std::string_view domain_name(std::string_view domain) { return domain.empty() ? "ai.onnx" : domain; }
 
+// Refuses tensors of a type that no version of the operator takes there: kernels are asked only once rewrites are done,
+// and those may find that the node does nothing.
+Status check_types(const Graph& graph, const NodeForm& form) {
+  const auto versions = schema_versions(form.domain, form.type);
+  for (size_t i = 0; i < form.inputs.size(); ++i) {
+    if (!form.inputs[i].valid() || !graph.value(form.inputs[i]).type.is_tensor()) continue;
+    const DType dtype = graph.value(form.inputs[i]).type.dtype();
+    const FormalParam* last = nullptr;
+    const bool taken = std::ranges::any_of(versions, [&](const OpSchema& s) {
+      const FormalParam* formal = s.input(static_cast<int>(i));
+      if (formal) last = formal;
+      return formal && formal->allowed->allows_tensor(dtype);
+    });
+    if (last && !taken) {
+      return invalid(fmt::format("input {} ({}) is {}, which ONNX does not allow there in any version of {}", i,
+                                 last->name, name(dtype), form.type));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Graph>> Builder::build() {
@@ -294,6 +315,7 @@ Status Builder::add_operator(Scope& scope, const wire::Node& node, NodeForm form
     }
     if (n_in < schema->min_inputs)
       return invalid(fmt::format("{} inputs are given, at least {} needed", n_in, schema->min_inputs));
+    RETURN_IF_ERROR(check_types(*scope.graph, form));
   } else if (const auto versions = schema_versions(form.domain, form.type); !versions.empty()) {
     return missing(scope, node, std::move(form),
                    fmt::format("exists from opset {} on; the model uses {}", versions.front().since_version, opset));

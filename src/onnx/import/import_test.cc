@@ -441,6 +441,34 @@ TEST(Import, TypesWithoutKernelAreListedBesideMissingOperators) {
   EXPECT_THAT(text, HasSubstr("Relu (1 node, first 'b'): input 0 is tensor(bfloat16)"));
 }
 
+// A rewrite may take a node away before any kernel is asked.
+TEST(Import, TypesThatNoVersionOfAnOperatorHasAreRefused) {
+  const struct {
+    const char* op;
+    DType dtype;
+    std::string says;
+  } rows[] = {
+      {"Max", DType::kInt4, "node 0 'y' (Max) › input 0 (data_0) is i4, which ONNX does not allow there"},
+      {"Sum", DType::kInt64, "input 0 (data_0) is i64"},
+      {"Dropout", DType::kString, "input 0 (data) is str"},
+      {"Relu", DType::kBool, "input 0 (X) is bool"},
+      {"Max", DType::kInt64, ""},  // from opset 12 on
+      {"Identity", DType::kInt4, ""},
+      {"Transpose", DType::kUint4, ""},
+  };
+  for (const auto& r : rows) {
+    wire::Model m = model(21);
+    m.graph.inputs.push_back(value("x", r.dtype, {-1}));
+    m.graph.nodes.push_back(node(r.op, {"x"}, {"y"}));
+    m.graph.outputs.push_back(value("y", r.dtype, {-1}));
+    if (r.says.empty()) {
+      good(m);
+    } else {
+      EXPECT_THAT(error(m), HasSubstr(r.says));
+    }
+  }
+}
+
 TEST(Import, OperatorsMissingInBodiesOfMissingOperatorsAreListed) {
   wire::Model m = model(17);
   m.graph.inputs.push_back(value("x", kF, {3}));

@@ -72,6 +72,9 @@ Status set_stacked(InferCtx& c, int out, const InferOutput& slice, const Dim& tr
     if (slice.type.is_unknown()) return absl::OkStatus();
     return invalid(absl::StrCat("scan output ", out, " is ", to_string(slice.type), ", no tensor"));
   }
+  if (c.wants_out(out) && bit_width(slice.type.dtype()) % 8 != 0)
+    return unsupported(absl::StrCat("output ", out, " stacks slices of ", name(slice.type.dtype()),
+                                    "; packed elements have none of whole bytes"));
   SymShape shape = slice.shape;
   if (shape.has_rank) {
     ASSIGN_OR_RETURN(const int at, c.axis(axis, shape.rank() + 1));

@@ -189,11 +189,7 @@ struct Loop {
     ASSIGN_OR_RETURN(StateHomes states, StateHomes::plan(ctx.outputs, form.states, &facts.scratch_shared));
     std::vector<StackedForm> scans;
     for (int i = form.states; i < static_cast<int>(ctx.outputs.size()); ++i) {
-      const Operand& o = ctx.outputs[i];
-      if (o.present && bit_width(o.dtype) % 8 != 0)
-        return unsupported(absl::StrCat("scan output ", i - form.states, " is ", forethought::name(o.dtype),
-                                        "; slices of packed elements cannot be stacked"));
-      scans.push_back({.slot = i, .planned = is_planned(o), .empty = form.empty_scan[i - form.states]});
+      scans.push_back({.slot = i, .planned = is_planned(ctx.outputs[i]), .empty = form.empty_scan[i - form.states]});
     }
     facts.instance = std::make_shared<LoopStep>(form, std::move(states), std::move(scans));
     return facts;

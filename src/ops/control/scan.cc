@@ -206,6 +206,10 @@ struct Scan {
     std::vector<SymShape> slices;
     Dim trips = Dim::unknown();
     for (int i = 0; i < form.inputs; ++i) {
+      const DType dtype = c.dtype(form.states + i);
+      if (bit_width(dtype) % 8 != 0)
+        return unsupported(absl::StrCat("scan input ", i, " is ", forethought::name(dtype),
+                                        "; packed elements have no slices of whole bytes"));
       SymShape s = c.shape(form.states + i);
       if (s.has_rank) {
         ASSIGN_OR_RETURN(const int at, c.axis(form.input_axes[i], s.rank()));
@@ -236,18 +240,10 @@ struct Scan {
     facts.kernel = "scan";
     ASSIGN_OR_RETURN(facts.sized_at_run, sized_at_run(ctx.outputs));
     ASSIGN_OR_RETURN(StateHomes states, StateHomes::plan(ctx.outputs, form.states, &facts.scratch_shared));
-    for (int i = 0; i < form.inputs; ++i)
-      if (bit_width(ctx.inputs[form.states + i].dtype) % 8 != 0)
-        return unsupported(absl::StrCat("scan input ", i, " is ", forethought::name(ctx.inputs[form.states + i].dtype),
-                                        "; packed elements have no slices"));
     std::vector<StackedForm> scans;
     for (int i = form.states; i < static_cast<int>(ctx.outputs.size()); ++i) {
-      const Operand& o = ctx.outputs[i];
       const int k = i - form.states;
-      if (o.present && bit_width(o.dtype) % 8 != 0)
-        return unsupported(absl::StrCat("scan output ", k, " is ", forethought::name(o.dtype),
-                                        "; slices of packed elements cannot be stacked"));
-      scans.push_back({i, form.output_axes[k], form.output_backwards[k], is_planned(o), form.empty[k]});
+      scans.push_back({i, form.output_axes[k], form.output_backwards[k], is_planned(ctx.outputs[i]), form.empty[k]});
     }
     facts.instance = std::make_shared<ScanStep>(form, std::move(states), std::move(scans));
     return facts;

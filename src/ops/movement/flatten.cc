@@ -7,7 +7,7 @@ struct Flatten : movement::HandsViewOn {
   int64_t axis = 1;
   static constexpr OpName name{"Flatten"};
   static constexpr auto attrs = std::tuple{attr("axis", &Flatten::axis)};
-  static constexpr Traits traits{.in = {movement::kMoved}};
+  static constexpr Traits traits{.in = {movement::kKept}};
   static constexpr uint32_t kContents = 0;
 
   Status infer(InferCtx& c) const {

@@ -21,9 +21,6 @@ struct Identity : movement::HandsViewOn {
       facts.escapes = 1;
       return facts;
     }
-    if (!movement::kMoved.contains(ctx.inputs[0].dtype))
-      return unsupported(absl::StrCat("Identity of ", forethought::name(ctx.inputs[0].dtype), "; this build has ",
-                                      to_string(movement::kMoved)));
     return movement::choose_moves(*this, ctx);
   }
   Refit refit(const ChooseCtx& ctx, const Runnable& earlier) const {

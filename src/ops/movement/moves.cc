@@ -162,7 +162,8 @@ Move whole(const View& view, int in, int out) {
     }
     return {in, out, 0, 0, e, kernels::StridedCopy(e, p.dims, p.strides, row_major_strides(p.dims)), {}};
   }
-  const int64_t n = storage_elements(p.layout, p.dims).value_or(0);
+  int64_t n = storage_elements(p.layout, p.dims).value_or(0);
+  if (p.dtype != DType::kString && bit_width(p.dtype) < 8) n = byte_size(p.dtype, n).value_or(0);
   return {in, out, 0, 0, e, kernels::window_copy(e, 1, n, n, n), {}};
 }
 

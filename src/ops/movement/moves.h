@@ -18,6 +18,8 @@ namespace forethought::movement {
 // Types of whole bytes and strings: what goes by element width.
 constexpr TypeSet kMoved = kPlain | DType::kComplex64 | DType::kComplex128 | DType::kFloat8E4M3FN |
                            DType::kFloat8E4M3FNUZ | DType::kFloat8E5M2 | DType::kFloat8E5M2FNUZ | DType::kFloat8E8M0;
+// And the packed ones, for operators that keep all elements in their order: whole() moves their bytes.
+constexpr TypeSet kKept = kMoved | DType::kUint4 | DType::kInt4 | DType::kFloat4E2M1 | DType::kUint2 | DType::kInt2;
 
 // An input or output as choose() and run() both know it.
 struct Piece {
@@ -59,8 +61,8 @@ void run_moves(RunCtx& ctx, std::span<const Move> moves);
 // Output `out` as what lies from element `in_at` of input `in` on, `steps` elements apart along each dim of the output:
 // a strided view where the output may be one and these are not one run, else a copy.
 Move pick(const View& view, int in, int out, int64_t in_at, std::span<const int64_t> steps);
-// A move of all of input `in`, as it lies, to output `out`: Reshape and its like. Of a strided view it is one again, if
-// the output may be and steps can say it.
+// A move of all of input `in`, of a type of kKept, as it lies, to output `out`: Reshape and its like. Of a strided view
+// it is one again, if the output may be and steps can say it.
 Move whole(const View& view, int in, int out);
 
 // Fills in kernel name, instance and views (an output that is one contiguous run of one input, or a strided view of

@@ -7,7 +7,7 @@ struct Reshape : movement::HandsViewOn {
   bool allowzero = false;
   static constexpr OpName name{"Reshape"};
   static constexpr auto attrs = std::tuple{attr("allowzero", &Reshape::allowzero)};
-  static constexpr Traits traits{.min_inputs = 2, .max_inputs = 2, .in = {movement::kMoved, DType::kInt64}};
+  static constexpr Traits traits{.min_inputs = 2, .max_inputs = 2, .in = {movement::kKept, DType::kInt64}};
   static constexpr uint32_t kContents = 0;
 
   Status infer(InferCtx& c) const;

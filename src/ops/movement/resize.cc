@@ -135,6 +135,9 @@ Status Resize::infer(InferCtx& c) const {
     return invalid(scales ? "has both scales and sizes; one must be left out" : "has neither scales nor sizes");
   if (params_.coordinates == Coordinates::tf_crop_and_resize && !given(kRoi))
     return invalid("coordinate_transformation_mode tf_crop_and_resize needs the input roi");
+  const DType dtype = c.dtype(kX);
+  if (params_.mode != kernels::ResizeMode::nearest && dtype != DType::kUndefined && !kNumbers.contains(dtype))
+    return unsupported(absl::StrCat("only mode nearest can resize ", forethought::name(dtype)));
   const SymShape& in = c.shape(kX);
   if (!in.has_rank) return movement::set_moved(c, 0, {});
   movement::Axes where;

@@ -8,7 +8,7 @@ namespace forethought {
 struct Squeeze : movement::HandsViewOn {
   static constexpr OpName name{"Squeeze"};
   static constexpr auto attrs = std::tuple{};
-  static constexpr Traits traits{.min_inputs = 1, .max_inputs = 2, .in = {movement::kMoved, DType::kInt64}};
+  static constexpr Traits traits{.min_inputs = 1, .max_inputs = 2, .in = {movement::kKept, DType::kInt64}};
   static constexpr uint32_t kContents = 0;
 
   Status infer(InferCtx& c) const;

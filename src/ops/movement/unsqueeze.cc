@@ -6,7 +6,7 @@ namespace forethought {
 struct Unsqueeze : movement::HandsViewOn {
   static constexpr OpName name{"Unsqueeze"};
   static constexpr auto attrs = std::tuple{};
-  static constexpr Traits traits{.min_inputs = 2, .max_inputs = 2, .in = {movement::kMoved, DType::kInt64}};
+  static constexpr Traits traits{.min_inputs = 2, .max_inputs = 2, .in = {movement::kKept, DType::kInt64}};
   static constexpr uint32_t kContents = 0;
 
   Status infer(InferCtx& c) const;
