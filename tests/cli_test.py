@@ -411,6 +411,10 @@ WRONG_USE = [
     (["run", "{model}", "--memory-limit", "12X"], "--memory-limit"),
     (["run", "{model}", "--device-memory-limit", "12X"], "--device-memory-limit"),
     (["run", "{model}", "--memory-limit", "9999999T"], "--memory-limit"),
+    (["run", "{model}", "--memory-limit", "0.5"], "--memory-limit"), (["run", "{model}", "--memory-limit", ""], "is empty"),
+    (["run", "{model}", "--device-memory-limit", ""], "is empty"),
+    (["run", "{model}", "--seed", "18446744073709551616"], "is more than 18446744073709551615"),
+    (["run", "{model}", "--config", "a=1", "--config", "a=2"], "--config names 'a' twice"),
     (["dump", "{model}", "--stage", "later"], "later"), (["plan", "{model}", "--dim", "N=1", "--value", "yy"], "'y'"),
     (["plan", "{model}", "--dim", "N=1", "--node", "/con"], "'/conv'"),
     (["plan", "{model}", "--dim", "N=1", "--node", "/conv", "--value", "y"], "--value"),
@@ -434,6 +438,12 @@ def test_wrong_use(model, argv, piece):
 def test_nonsense_in_the_environment_is_wrong_use(model, command, variable, value):
     done = call(command, model, "--dim", "N=1", env={f"FORETHOUGHT_{variable}": value}, code=USAGE)
     assert f"FORETHOUGHT_{variable} is '{value}'; set it to " in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_limit_of_the_process_that_is_less_than_a_byte_is_wrong_use(model):
+    for variable in ("FORETHOUGHT_MEMORY_LIMIT", "FORETHOUGHT_DEVICE_MEMORY_LIMIT"):
+        refused = call("run", model, "--dim", "N=1", env={variable: "0.5"}, code=USAGE).stderr
+        assert variable in refused and "'0.5' is less than a byte" in refused
 
 
 def test_the_option_and_the_environment_take_the_same_numbers_of_threads(model):
@@ -465,6 +475,13 @@ def test_one_symbol_is_one_number(tmp_path):
                 [f32("y", ["N"])])
     refused = call("plan", path, "--shape", "a=2", "--shape", "b=3", code=USAGE).stderr
     assert "input 'b' wants [N]; what came has 3 for N, which input 'a' sets to 2" in refused
+
+
+def test_names_of_inputs_and_symbols_may_hold_equals_signs(tmp_path):
+    path = save(tmp_path / "m.onnx", [helper.make_node("Neg", ["a,b=c"], ["y"])], [f32("a,b=c", ["n=m", 3])],
+                [f32("y", ["n=m", 3])])
+    assert "[2,3]" in call("run", path, "--shape", "a,b=c=2,3").stdout
+    assert "[4,3]" in call("run", path, "--dim", "n=m=4").stdout
 
 
 WRONG_FILES = [

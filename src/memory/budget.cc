@@ -88,6 +88,7 @@ StatusOr<int64_t> parse_memory_size(std::string_view text) {
   if (error != std::errc() || !unit.empty() || !(bytes >= 0)) {
     return invalid(fmt::format("'{}' is no size of memory; give bytes, or a number with K, M, G or T", text));
   }
+  if (bytes > 0 && bytes < 1) return invalid(fmt::format("'{}' is less than a byte; give 0 for no limit", text));
   if (bytes > kLargestSize) {
     return invalid(fmt::format("'{}' is more memory than any machine has; give 0 for no limit", text));
   }

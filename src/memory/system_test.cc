@@ -142,12 +142,18 @@ TEST(MemoryBudget, LoweringTheLimitAsksAtOnce) {
 }
 
 TEST(MemorySize, IsReadAsPeopleWriteIt) {
-  for (const auto& [text, bytes] : std::vector<std::pair<std::string, int64_t>>{
-           {"", 0}, {"0", 0}, {"1234", 1234}, {"64K", 65536}, {"1.5g", int64_t{3} << 29}, {"2T", int64_t{2} << 40}}) {
+  for (const auto& [text, bytes] : std::vector<std::pair<std::string, int64_t>>{{"", 0},
+                                                                                {"0", 0},
+                                                                                {"1234", 1234},
+                                                                                {"64K", 65536},
+                                                                                {"0.5K", 512},
+                                                                                {"1.5g", int64_t{3} << 29},
+                                                                                {"2T", int64_t{2} << 40}}) {
     ASSERT_TRUE(parse_memory_size(text).ok()) << text;
     EXPECT_EQ(*parse_memory_size(text), bytes) << text;
   }
-  for (const char* text : {"-1", "-5G", "lots", "12X", "1GG", "nan", "K", " 5", "1e30", "inf", "99999999T"}) {
+  for (const char* text :
+       {"-1", "-5G", "lots", "12X", "1GG", "nan", "K", " 5", "1e30", "inf", "99999999T", "0.5", "0.0001K"}) {
     const auto bytes = parse_memory_size(text);
     ASSERT_FALSE(bytes.ok()) << text;
     EXPECT_NE(bytes.status().message().find(std::string("'") + text + "'"), std::string::npos);

@@ -49,7 +49,7 @@ StatusOr<int64_t> number(std::string_view text) {
 StatusOr<std::map<std::string, Dims>> shapes_of(const ModelArguments& a) {
   std::map<std::string, Dims> given;
   for (const std::string& s : a.shapes) {
-    ASSIGN_OR_RETURN(const auto pair, split(s, "NAME=1,3,224,224"));
+    ASSIGN_OR_RETURN(const auto pair, split(s, "NAME=1,3,224,224", Name::longest));
     if (given.count(pair.first)) return invalid(absl::StrCat("--shape names '", pair.first, "' twice"));
     Dims& dims = given[pair.first];
     std::string_view rest = pair.second;
@@ -68,13 +68,20 @@ StatusOr<std::map<std::string, Dims>> shapes_of(const ModelArguments& a) {
 StatusOr<std::map<std::string, int64_t>> numbers_of(const std::vector<std::string>& arguments, const char* option) {
   std::map<std::string, int64_t> numbers;
   for (const std::string& d : arguments) {
-    ASSIGN_OR_RETURN(const auto pair, split(d, "SYMBOL=8"));
+    ASSIGN_OR_RETURN(const auto pair, split(d, "SYMBOL=8", Name::longest));
     auto n = number(pair.second);
     if (!n.ok()) return with_context(n.status(), absl::StrCat(option, " ", d));
     if (!numbers.emplace(pair.first, *n).second)
       return invalid(absl::StrCat(option, " names '", pair.first, "' twice"));
   }
   return numbers;
+}
+
+StatusOr<int64_t> limit_of(const std::string& text, const char* option) {
+  if (text.empty()) return invalid(absl::StrCat(option, " is empty; give bytes, or 0 for no limit"));
+  auto bytes = parse_memory_size(text);
+  if (!bytes.ok()) return with_context(bytes.status(), option);
+  return bytes;
 }
 
 // An error if dims from --shape are none that the input declares.
@@ -105,8 +112,8 @@ std::string footer(std::initializer_list<const char*> examples) {
   return text;
 }
 
-StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form) {
-  const size_t equals = text.find('=');
+StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form, Name which) {
+  const size_t equals = which == Name::longest ? text.rfind('=') : text.find('=');
   if (equals == std::string::npos || equals == 0)
     return invalid(absl::StrCat("'", text, "' is not of the form ", form));
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
@@ -169,16 +176,12 @@ StatusOr<SessionOptions> session_options(const ModelArguments& a) {
     o.providers.push_back({p, {}});
   }
   o.allow_fallback = a.allow_fallback;
-  auto limit = parse_memory_size(a.memory_limit);
-  if (!limit.ok()) return with_context(limit.status(), "--memory-limit");
-  o.memory_limit = *limit;
-  auto on_devices = parse_memory_size(a.device_memory_limit);
-  if (!on_devices.ok()) return with_context(on_devices.status(), "--device-memory-limit");
-  o.device_memory_limit = *on_devices;
+  ASSIGN_OR_RETURN(o.memory_limit, limit_of(a.memory_limit, "--memory-limit"));
+  ASSIGN_OR_RETURN(o.device_memory_limit, limit_of(a.device_memory_limit, "--device-memory-limit"));
   for (const std::string& entry : a.config) {
     auto pair = split(entry, "KEY=VALUE");
     if (!pair.ok()) return with_context(pair.status(), "--config");
-    o.config.insert(*std::move(pair));
+    if (!o.config.insert(*pair).second) return invalid(absl::StrCat("--config names '", pair->first, "' twice"));
   }
   o.rewrite_limit = a.rewrite_limit;
   o.disabled_rewrites = a.without;

@@ -24,8 +24,8 @@ struct ModelArguments {
   std::vector<std::string> shapes;      // NAME=1,3,48,320
   std::vector<std::string> dimensions;  // SYMBOL=8
   std::vector<std::string> max_dimensions;
-  std::string memory_limit, device_memory_limit;  // "200M"; empty: none
-  std::vector<std::string> config;                // KEY=VALUE
+  std::string memory_limit = "0", device_memory_limit = "0";  // "200M"; 0: none
+  std::vector<std::string> config;                            // KEY=VALUE
   int rewrite_limit = -1;
   std::vector<std::string> without;  // rewrites that are not tried
 };
@@ -58,7 +58,10 @@ StatusOr<Value> random_value(const NodeArg& input, const Dims& dims, uint64_t se
 // One for each input, seeded by its position; none where the input has a default.
 StatusOr<std::vector<Value>> random_inputs(const Session& session, const std::vector<Dims>& dims);
 
-StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form);  // NAME=…
+// NAME=…, where the first = ends the name, or the last, so that names may hold some.
+enum class Name { shortest, longest };
+StatusOr<std::pair<std::string, std::string>> split(const std::string& text, const char* form,
+                                                    Name which = Name::shortest);
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);  // "; did you mean 'x'?" or ""
 
 int fail(const Status& status, ExitCode code);    // prints the error; returns the code, or kUsage for a wrong option

@@ -2,8 +2,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "onnx/file/mapping.h"
@@ -102,6 +105,13 @@ Status write_output(const std::filesystem::path& stem, const Value& v) {
   return write_npy(stem.string() + ".npy", v.tensor());
 }
 
+// CLI takes the largest number for a larger one.
+std::string fits(const std::string& text) {
+  errno = 0;
+  std::strtoull(text.c_str(), nullptr, 0);
+  return errno == ERANGE ? text + " is more than " + std::to_string(std::numeric_limits<uint64_t>::max()) : "";
+}
+
 int run(const RunArguments& a) {
   auto options = session_options(a.model);
   if (!options.ok()) return fail(options.status(), kUsage);
@@ -142,7 +152,10 @@ void add_run(CLI::App& app, int* code) {
   add_repeated(*c, "--input", &a->inputs, "An input from a .npy or .pb file: NAME=FILE; others are random");
   c->add_option("--output-dir", a->output_dir,
                 "Write every output there as output_I.npy, elements of a sequence as output_I_K.npy");
-  c->add_option("--seed", a->seed, "Seed of random inputs")->check(CLI::NonNegativeNumber)->capture_default_str();
+  c->add_option("--seed", a->seed, "Seed of random inputs")
+      ->check(CLI::NonNegativeNumber)
+      ->check(fits)
+      ->capture_default_str();
   c->add_flag("--memory-stats", a->memory_stats,
               "Print what the session has of the system after the run, and for what");
   c->add_flag("--stats", a->stats, "Print what was counted of plans, and of what kernels made for shapes");
