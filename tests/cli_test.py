@@ -477,6 +477,11 @@ def test_one_symbol_is_one_number(tmp_path):
     assert "input 'b' wants [N]; what came has 3 for N, which input 'a' sets to 2" in refused
 
 
+def test_config_keys_that_are_nearly_right_are_warned_of_once(model):
+    told = call("run", model, "--dim", "N=1", "--config", "session.weigths=streamed", "--config", "session.other=1").stderr
+    assert told.count("'session.weigths' means nothing; did you mean 'session.weights'?") == 1 and "other" not in told
+
+
 def test_names_of_inputs_and_symbols_may_hold_equals_signs(tmp_path):
     path = save(tmp_path / "m.onnx", [helper.make_node("Neg", ["a,b=c"], ["y"])], [f32("a,b=c", ["n=m", 3])],
                 [f32("y", ["n=m", 3])])

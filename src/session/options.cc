@@ -1,6 +1,8 @@
 #include "session/options.h"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -8,6 +10,8 @@
 #include "absl/strings/str_replace.h"
 #include "base/cpu.h"
 #include "base/knobs.h"
+#include "base/log.h"
+#include "base/mutex.h"
 #include "session/weights_options.h"
 
 namespace forethought {
@@ -34,6 +38,20 @@ Status check_dimensions(const SessionOptions& o) {
     if (most < 1)
       return wrong_option(absl::StrCat("max_dimensions: the bound of '", name, "' is ", most, "; it is at least 1"));
   return absl::OkStatus();
+}
+
+// Once for each key.
+void warn_of_entries(const SessionOptions& o) {
+  constexpr size_t kMost = 100;  // kept
+  static auto* const mutex = new Mutex;
+  static auto* const told = new std::set<std::string>;
+  for (const auto& [key, value] : o.config) {
+    const std::string_view meant = entry_meant_by(key);
+    if (meant.empty()) continue;
+    const std::lock_guard lock(*mutex);
+    if (told->size() < kMost && told->insert(key).second)
+      log_warning("the config entry '{}' means nothing; did you mean '{}'?", key, meant);
+  }
 }
 
 constexpr std::pair<PlanMode, std::string_view> kPlanModes[] = {
@@ -87,6 +105,7 @@ Status check_options(const SessionOptions& o) {
   RETURN_IF_ERROR(check_path("the path of the optimised model", o.optimized_model_path));
   RETURN_IF_ERROR(check_path("the folder of external data", o.external_data_folder));
   RETURN_IF_ERROR(weights_options(o).status());
+  warn_of_entries(o);
   return check_dimensions(o);
 }
 

@@ -11,6 +11,7 @@
 #include "base/knobs.h"
 #include "graph/text.h"
 #include "session/session.h"
+#include "session/weights_options.h"
 
 namespace forethought {
 namespace {
@@ -132,6 +133,40 @@ TEST(Knobs, ATierThatTheMachineLacksIsAnError) {
   if (detected_isa() == Isa::avx512) GTEST_SKIP() << "this machine has them all";
   const Variable set("FORETHOUGHT_ISA", "avx512");
   EXPECT_THAT(std::string(load({}).message()), HasSubstr("this machine lacks; set it to"));
+}
+
+TEST(Options, EntriesThatAreNearlyOnesOfOurs) {
+  for (const auto& [key, meant] :
+       std::vector<std::pair<const char*, const char*>>{{"session.weights", ""},
+                                                        {"session.disable_prepacking", ""},
+                                                        {"session.packed_weights_path", ""},
+                                                        {"session.weigths", "session.weights"},
+                                                        {"Session.Weights", "session.weights"},
+                                                        {"session.disable_prepack", "session.disable_prepacking"},
+                                                        {"session.packed_weight_path", "session.packed_weights_path"},
+                                                        // Of onnxruntime, which programs may go on to give.
+                                                        {"session.use_env_allocators", ""},
+                                                        {"session.load_model_format", ""},
+                                                        {"session.set_denormal_as_zero", ""},
+                                                        {"session.disable_quant_qdq", ""},
+                                                        {"session.disable_double_qdq_remover", ""},
+                                                        {"session.disable_aot_function_inlining", ""},
+                                                        {"session.enable_gelu_approximation", ""},
+                                                        {"session.use_device_allocator_for_initializers", ""},
+                                                        {"session.inter_op.allow_spinning", ""},
+                                                        {"session.intra_op.allow_spinning", ""},
+                                                        {"session.intra_op_thread_affinities", ""},
+                                                        {"session.dynamic_block_base", ""},
+                                                        {"session.force_spinning_stop", ""},
+                                                        {"session.disable_cpu_ep_fallback", ""},
+                                                        {"session.strict_shape_type_inference", ""},
+                                                        {"session.save_external_prepacked_constant_initializers", ""},
+                                                        {"session.model_external_initializers_file_folder_path", ""},
+                                                        {"session.qdqisint8allowed", ""},
+                                                        {"optimization.enable_gelu_approximation", ""},
+                                                        {"ep.context_enable", ""},
+                                                        {"", ""}})
+    EXPECT_EQ(entry_meant_by(key), meant) << key;
 }
 
 }  // namespace

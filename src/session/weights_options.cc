@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/schema/schema.h"
+
 namespace forethought {
 namespace {
 
@@ -47,6 +49,12 @@ StatusOr<WeightsOptions> weights_options(const SessionOptions& options) {
     w.packed_path = *path;
   }
   return w;
+}
+
+std::string_view entry_meant_by(std::string_view key) {
+  static constexpr std::string_view kEntries[] = {kWeights, kPrepacking, kPackedPath};
+  if (std::ranges::find(kEntries, key) != std::end(kEntries)) return {};
+  return nearest_name(key, kEntries);
 }
 
 std::vector<WeightsWay> weights_ways(const WeightsOptions& options, bool is_limited) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -21,6 +22,10 @@ struct WeightsOptions {
   std::string packed_path;  // empty: none
 };
 StatusOr<WeightsOptions> weights_options(const SessionOptions& options);
+
+// Which of these entries is meant by a key that is none; empty if it is one, or like none: then it may be one of other
+// runtimes, and means nothing here.
+std::string_view entry_meant_by(std::string_view key);
 
 // One way to hold weights, and why it was taken.
 struct WeightsWay {
