@@ -33,7 +33,10 @@ Status check_form(const NodeArg& output, const ProgramValue& planned, const Tens
   if (!given.strides.empty())
     return invalid(absl::StrCat("the memory given for output '", output.name, "' has strides ",
                                 to_string(given.strides), ": give memory that is row-major"));
-  return with_context(check_address(given), absl::StrCat("the memory given for output '", output.name, "'"));
+  Status address = check_address(given);
+  return address.ok()
+             ? address
+             : with_context(std::move(address), absl::StrCat("the memory given for output '", output.name, "'"));
 }
 
 // The tensor, or one of the elements of the sequence, that shares bytes with `written`.

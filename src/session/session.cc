@@ -244,8 +244,10 @@ Status Session::check_input(size_t i, const Value& v) const {
       return wrong(absl::StrCat("what came is tensor(", forethought::info(t.dtype).type_name, ")"));
     if (!element_count(t.dims)) return wrong(absl::StrCat("what came has the impossible shape ", to_string(t.dims)));
     if (!t.data && t.elements() > 0) return wrong("what came has no memory");
-    if (t.device.is_host() && t.elements() > 0)
-      RETURN_IF_ERROR(with_context(check_address(t), absl::StrCat("the memory given for input '", want.name, "'")));
+    if (t.device.is_host() && t.elements() > 0) {
+      if (Status s = check_address(t); !s.ok())
+        return with_context(std::move(s), absl::StrCat("the memory given for input '", want.name, "'"));
+    }
     if (!t.strides.empty()) RETURN_IF_ERROR(with_context(check_strides(t), absl::StrCat("input '", want.name, "'")));
     return want.takes(t.dims) ? absl::OkStatus() : wrong(absl::StrCat("what came has the shape ", to_string(t.dims)));
   }
