@@ -251,7 +251,7 @@ Status too_little(const MemoryBudget::Refusal& refusal, const MemoryReport& repo
 }
 
 int64_t enough(const MemoryReport& report) {
-  return report.least + report.unplanned_most + report.unplanned_most / 8 + 64 * report.unplanned_values;
+  return checked_add(report.least, report.unplanned_most).value_or(std::numeric_limits<int64_t>::max());
 }
 
 std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least, int64_t elsewhere) {
