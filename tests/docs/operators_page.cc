@@ -88,7 +88,9 @@ void print_page() {
 Made by `build/release/tests/operators_page` from `src/ops/operators.inc`, the traits of each operator and the schemas of
 the pinned onnx package; a test compares. Import brings older opsets (from 6 on) to the version shown. "Types" are those
 that the kernels of each input take, "not here" those that the schema allows beyond them: a model that has them is
-refused by name. No types stand where the operator takes any value (control flow, sequences).
+refused by name, when it is loaded, whether its dims are known then or not. So is one with types that no version of the
+operator has in ONNX, though kernels would take them. No types stand where the operator takes any value (Identity,
+control flow, sequences).
 
 Where other runtimes read ONNX otherwise: a Loop with a trip count and an empty condition input makes all its trips,
 whatever condition its body gives, as ONNX says (onnxruntime ends it when the body gives false). With neither, the body
