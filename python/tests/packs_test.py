@@ -1,4 +1,4 @@
-"""A folder of packed weights that several processes use at a time, some of which are killed while they write."""
+"""Packed weights in a folder that processes share, some of them killed as they write; what a load leaves in its files."""
 import os
 import random
 import signal
@@ -7,6 +7,7 @@ import sys
 import time
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper
 from small_models import model
 
@@ -56,3 +57,35 @@ def test_b2_many_processes_and_a_killed_one_share_a_folder(tmp_path):
         assert np.array_equal(np.load(tmp_path / f"{i}.npy"), wanted)
     whole = [name for name in os.listdir(packs) if name.endswith(".pack")]
     assert len(whole) == LAYERS and all((packs / name).stat().st_size == 4096 + SIZE * SIZE * 4 for name in whole)
+
+
+PEAK = """
+import sys
+import forethought as ft
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
+before = peak()
+options = ft.SessionOptions()
+options.memory_limit = 6 << 20
+session = ft.InferenceSession(sys.argv[1], options)
+assert session.summary()["weights_streamed"] == 96 << 20
+print(peak() - before)
+"""
+
+
+def test_b1_a_load_that_looks_for_a_way_leaves_weights_in_their_file(tmp_path):
+    data = np.random.default_rng(1).standard_normal((96, SIZE, SIZE)).astype(np.float32)
+    data.tofile(tmp_path / "w.bin")
+    tensors = []
+    for i in range(96):
+        t = onnx.TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=[SIZE, SIZE],
+                             data_location=TensorProto.EXTERNAL)
+        for key, value in (("location", "w.bin"), ("offset", str(i << 20)), ("length", str(1 << 20))):
+            t.external_data.add(key=key, value=value)
+        tensors.append(t)
+    (tmp_path / "m.onnx").write_bytes(model(
+        [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(96)],
+        [("x0", TensorProto.FLOAT, ["n", SIZE])], [("x96", TensorProto.FLOAT, ["n", SIZE])], tensors))
+    done = subprocess.run([sys.executable, "-c", PEAK, str(tmp_path / "m.onnx")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 40 << 20

@@ -2,7 +2,6 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/one_line.h"
 
 namespace forethought {
@@ -35,8 +34,10 @@ std::string one_line(std::string_view text) {
       line += text[at];
     } else if (c == '\n' || c == '\t' || c == '\r') {
       line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r";
+    } else if (length == 1) {
+      absl::StrAppend(&line, "\\x", absl::Hex(c, absl::kZeroPad2));
     } else {
-      absl::StrAppendFormat(&line, length == 1 ? "\\x%02x" : "\\u%04x", c);
+      absl::StrAppend(&line, "\\u", absl::Hex(c, absl::kZeroPad4));
     }
   }
   return line;

@@ -57,6 +57,7 @@ class Preparer {
                         std::vector<int32_t>* readers_left);
   Status take_weight(Graph& g, ValueId v, PreparedGraph* p);
   void drop_pages_of(const Graph& g) const;
+  void has_looked_at(const Tensor& constant) const;
 
   // Null: it is not to be kept in a file, or cannot be.
   StatusOr<std::shared_ptr<const PackedBlock>> pack_in_file(const Tensor& constant, const PackSpec& spec);
@@ -154,6 +155,7 @@ Status Preparer::count_in_store(const Tensor& constant, bool copy, std::string_v
   if (!dry_constants_.insert(key).second) return absl::OkStatus();
   const auto known = ConstantStore::global().find(key, constant);
   const int64_t padding = known ? known->padding : ConstantStore::padding_of(constant, copy);
+  has_looked_at(constant);
   if (known) options_.budget->note_in_process(constant.bytes() + padding);
   ASSIGN_OR_RETURN(root_->dry_shares.emplace_back(),
                    MemoryShare::take(options_.budget, MemoryRole::weights, constant.bytes(), padding, name));
@@ -205,6 +207,7 @@ StatusOr<std::shared_ptr<const PackedBlock>> Preparer::dry_pack(const Tensor& co
   std::shared_ptr<const PackedBlock>& known = dry_packs_[PackStore::key(constant, spec)];
   if (known) return known;
   ASSIGN_OR_RETURN(known, PackStore::global().find(constant, spec));
+  has_looked_at(constant);
   const auto bytes = static_cast<int64_t>(spec.bytes);
   if (known) {
     options_.budget->note_in_process(counted_block_bytes(bytes));
@@ -384,6 +387,12 @@ void Preparer::drop_pages_of(const Graph& g) const {
     if (t && t->data && t->dtype != DType::kString && is_streamed(*t))
       drop_pages(pages_of({static_cast<const std::byte*>(t->data), static_cast<size_t>(t->bytes())}));
   }
+}
+
+// A load that only counts may find that the limit does not hold what it looks at.
+void Preparer::has_looked_at(const Tensor& constant) const {
+  if (options_.dry && lies_in_mapped_file(constant.data, constant.bytes()))
+    drop_pages(pages_of({static_cast<const std::byte*>(constant.data), static_cast<size_t>(constant.bytes())}));
 }
 
 // Nobody reads these any more, unless another session packs the same: the system may have their pages for others.

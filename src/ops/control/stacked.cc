@@ -34,7 +34,8 @@ void Stacked::begin(const StackedForm& form, int64_t trips, int64_t most) {
   most_ = most;
   known_ = fixed_ = false;
   capacity_ = 0;
-  buffer_ = Tensor();
+  buffer_.owner.reset();
+  buffer_.data = nullptr;
 }
 
 StatusOr<Dims> Stacked::result_dims(int64_t trips, Dims dims) const {
