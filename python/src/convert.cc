@@ -57,14 +57,8 @@ PyType_Slot lease_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(lease_buf
 
 std::string type_name_of(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
 
-Dims dims_of(nb::handle array) {
-  Dims dims;
-  for (nb::handle d : nb::tuple(array.attr("shape"))) dims.push_back(nb::cast<int64_t>(d));
-  return dims;
-}
-
 Tensor string_tensor(nb::handle array) {
-  Tensor t = check(make_tensor(DType::kString, dims_of(array)), During::run);
+  Tensor t = check(make_tensor(DType::kString, dims_of(array.attr("shape"))), During::run);
   nb::object items = array.attr("ravel")().attr("tolist")();
   std::string* out = t.as<std::string>();
   nb::object keep;
@@ -255,6 +249,24 @@ void init_convert(nb::module_& module) {
                     nb::cast<nb::list>(types.attr("BY_NUMBER")),
                     nb::cast<nb::dict>(types.attr("NUMBER_OF")),
                     np.attr("dtype")("O")};
+}
+
+Dims dims_of(nb::handle list) {
+  Dims dims;
+  for (nb::handle item : list) {
+    const nb::object whole = nb::steal(PyNumber_Index(item.ptr()));
+    const long long n = whole.is_valid() ? PyLong_AsLongLong(whole.ptr()) : -1;
+    if (PyErr_Occurred()) throw nb::python_error();
+    dims.push_back(n);
+  }
+  return dims;
+}
+
+std::map<std::string, std::string> texts_of(nb::dict entries) {
+  std::map<std::string, std::string> texts;
+  nb::object keep_key, keep_value;
+  for (auto [key, value] : entries) texts[std::string(bytes_of(key, &keep_key))] = bytes_of(value, &keep_value);
+  return texts;
 }
 
 DType dtype_of_numpy(nb::handle dtype) {

@@ -4,7 +4,9 @@
 #include <nanobind/nanobind.h>
 
 #include <functional>
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -81,6 +83,11 @@ nb::object to_python(const Value& value, bool read_only = false);
 
 // The value with all memory its own: what is borrowed is copied.
 Value owned(const Value& value);
+
+// Arguments of functions that take lists or dicts: by these and not by casters, within which an allocation that fails
+// ends the process. A list or tuple of whole numbers; a dict of texts.
+Dims dims_of(nb::handle list);
+std::map<std::string, std::string> texts_of(nb::dict entries);
 
 // The dtype that numpy calls `dtype` (a dtype object); kUndefined if ONNX has no such type.
 DType dtype_of_numpy(nb::handle dtype);

@@ -225,7 +225,7 @@ nb::dict stages(const PythonSession& self) {
 // shapes: one list of numbers an input, in the order of the model (those with defaults included); or empty.
 nb::object plan(const PythonSession& self, nb::list shapes, bool json) {
   std::vector<Dims> dims;
-  for (nb::handle s : shapes) dims.push_back(dims_of_list(s));
+  for (nb::handle s : shapes) dims.push_back(dims_of(s));
   StatusOr<std::shared_ptr<const CompiledProgram>> compiled;
   {
     nb::gil_scoped_release release;
@@ -266,11 +266,8 @@ void bind_options(nb::module_& m) {
           })
       .def("add_provider",
            [](SessionOptions& o, nb::str name, nb::dict options) {
-             nb::object keep_key, keep_value;
-             std::map<std::string, std::string> entries;
-             for (auto [key, value] : options)
-               entries[std::string(bytes_of(key, &keep_key))] = bytes_of(value, &keep_value);
-             o.providers.push_back({std::string(bytes_of(name, &keep_key)), std::move(entries)});
+             nb::object keep;
+             o.providers.push_back({std::string(bytes_of(name, &keep)), texts_of(options)});
            })
       .def_rw("intra_op_threads", &SessionOptions::intra_op_threads)
       .def_rw("allow_fallback", &SessionOptions::allow_fallback)
@@ -310,9 +307,7 @@ void bind_options(nb::module_& m) {
       .def_rw("validate_plans", &SessionOptions::validate_plans)
       .def_rw("profiling", &SessionOptions::profiling)
       .def("set_config", [](SessionOptions& o, nb::dict entries) {
-        nb::object keep_key, keep_value;
-        for (auto [key, value] : entries)
-          o.config[std::string(bytes_of(key, &keep_key))] = bytes_of(value, &keep_value);
+        for (auto& [key, value] : texts_of(entries)) o.config[key] = std::move(value);
       });
 }
 

@@ -62,17 +62,6 @@ std::string_view bytes_of(nb::handle text, nb::object* keep) {
   return {PyBytes_AS_STRING(keep->ptr()), static_cast<size_t>(PyBytes_GET_SIZE(keep->ptr()))};
 }
 
-Dims dims_of_list(nb::handle list) {
-  Dims dims;
-  for (nb::handle item : list) {
-    const nb::object whole = nb::steal(PyNumber_Index(item.ptr()));
-    const long long n = whole.is_valid() ? PyLong_AsLongLong(whole.ptr()) : -1;
-    if (PyErr_Occurred()) throw nb::python_error();
-    dims.push_back(n);
-  }
-  return dims;
-}
-
 void raise_named(const char* name, std::string_view message) {
   nb::object type = nb::module_::import_("forethought._errors").attr(name);
   PyErr_SetObject(type.ptr(), text(message).ptr());

@@ -4,7 +4,6 @@
 #include <nanobind/nanobind.h>
 
 #include "base/status.h"
-#include "tensor/shape.h"
 
 namespace forethought::python {
 
@@ -17,9 +16,6 @@ nanobind::object text(std::string_view bytes);
 nanobind::object exact_text(std::string_view bytes);
 // The bytes that exact_text() made the string of; or those of a bytes object. They live as long as `*keep`.
 std::string_view bytes_of(nanobind::handle text, nanobind::object* keep);
-// A list of whole numbers. Functions that take lists, dicts or strings read them by these and not by casters, within
-// which an allocation that fails ends the process.
-Dims dims_of_list(nanobind::handle list);
 
 // Throws the exception that stands for `status`, which is not ok.
 [[noreturn]] void raise(const Status& status, During during);

@@ -141,7 +141,7 @@ HeldValue value_for_input(PythonSession& self, nb::handle name, nb::handle objec
 HeldValue session_value(PythonSession& self, nb::handle shape, int dtype) {
   if (!is_valid_dtype(dtype) || bit_width(static_cast<DType>(dtype)) == 0)
     raise_named("InvalidArgument", "the session has no memory for ONNX element type " + std::to_string(dtype));
-  const Dims dims = dims_of_list(shape);
+  const Dims dims = dims_of(shape);
   StatusOr<Tensor> room;
   {
     nb::gil_scoped_release release;

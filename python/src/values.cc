@@ -55,7 +55,7 @@ namespace {
 
 HeldValue value_of_shape(nb::handle shape, int dtype) {
   if (!is_valid_dtype(dtype)) raise_named("InvalidArgument", "there is no ONNX element type " + std::to_string(dtype));
-  return {check(make_tensor(static_cast<DType>(dtype), dims_of_list(shape)), During::run)};
+  return {check(make_tensor(static_cast<DType>(dtype), dims_of(shape)), During::run)};
 }
 
 // A tensor over memory that the caller keeps.
@@ -64,7 +64,7 @@ HeldValue value_at(uintptr_t pointer, nb::handle shape, int dtype) {
     raise_named("InvalidArgument", "memory cannot be bound as ONNX element type " + std::to_string(dtype));
   Tensor t;
   t.dtype = static_cast<DType>(dtype);
-  t.dims = dims_of_list(shape);
+  t.dims = dims_of(shape);
   const auto elements = element_count(t.dims);
   if (!elements)
     raise_named("InvalidArgument", "impossible shape " + to_string(t.dims) +

@@ -28,6 +28,11 @@ void let_go(Graph& g, ValueId v, const PreparedGraph& p) {
   t->owner.reset();
 }
 
+// Of a mapped file: who reads them again has them read again.
+void let_pages_go(const Tensor& t) {
+  drop_pages(pages_of({static_cast<const std::byte*>(t.data), static_cast<size_t>(t.bytes())}));
+}
+
 class Preparer {
  public:
   Preparer(const PrepareOptions& options, PreparedGraph* root, WeightTotals* totals)
@@ -197,8 +202,7 @@ StatusOr<std::shared_ptr<const PackedBlock>> Preparer::pack_in_file(const Tensor
   if (!options_.pack_folder || static_cast<int64_t>(spec.bytes) < PackFolder::kLeastBytes)
     return std::shared_ptr<const PackedBlock>();
   ASSIGN_OR_RETURN(auto block, options_.pack_folder->get(constant, spec, options_.budget));
-  if (is_streamed(constant))
-    drop_pages(pages_of({static_cast<const std::byte*>(constant.data), static_cast<size_t>(constant.bytes())}));
+  if (is_streamed(constant)) let_pages_go(constant);
   if (block && is_streamed(block->bytes)) drop_pages(pages_of(block->span()));
   return block;
 }
@@ -384,15 +388,13 @@ Status Preparer::prepare(Graph& g, PreparedGraph* p) {
 void Preparer::drop_pages_of(const Graph& g) const {
   for (uint32_t i = 0; i < g.value_capacity(); ++i) {
     const std::optional<Tensor>& t = g.value(ValueId{i}).constant;
-    if (t && t->data && t->dtype != DType::kString && is_streamed(*t))
-      drop_pages(pages_of({static_cast<const std::byte*>(t->data), static_cast<size_t>(t->bytes())}));
+    if (t && t->data && t->dtype != DType::kString && is_streamed(*t)) let_pages_go(*t);
   }
 }
 
 // A load that only counts may find that the limit does not hold what it looks at.
 void Preparer::has_looked_at(const Tensor& constant) const {
-  if (options_.dry && lies_in_mapped_file(constant.data, constant.bytes()))
-    drop_pages(pages_of({static_cast<const std::byte*>(constant.data), static_cast<size_t>(constant.bytes())}));
+  if (options_.dry && lies_in_mapped_file(constant.data, constant.bytes())) let_pages_go(constant);
 }
 
 // Nobody reads these any more, unless another session packs the same: the system may have their pages for others.
