@@ -132,6 +132,9 @@ class FORETHOUGHT_EXPORT Session {
   // Memory of this session. All may be called while runs are under way, from any thread.
   MemoryStats memory_stats() const;
   MemoryReport memory_report() const;
+  // The same for these shapes, by the input's name, before any run. What the model declares as numbers, or bounds
+  // (SessionOptions::max_dimensions) give one, may be left out.
+  Result<MemoryReport> memory_report(const std::map<std::string, std::vector<int64_t>>& shapes) const;
   // Gives back what is kept between runs until at most `target` bytes are; returns by how much `retained` fell. What is
   // in use or held by a caller stays.
   int64_t trim(int64_t target = 0) const;

@@ -1,4 +1,5 @@
 """Options of sessions and of runs, with onnxruntime's names and values."""
+import difflib
 import enum
 import os
 
@@ -83,10 +84,17 @@ def _int32(value: int) -> int:
 
 
 class _ConfigEntries:
-    """String settings by key."""
+    """String settings by key. An attribute that the class does not have is an error, as with onnxruntime."""
 
     def __init__(self):
         self._config: dict[str, str] = {}
+
+    def __setattr__(self, name, value):
+        kind = type(self)
+        if not name.startswith("_") and not hasattr(kind, name) and kind.__module__ == __name__:
+            near = difflib.get_close_matches(name, [n for n in dir(kind) if not n.startswith("_")], 1)
+            raise AttributeError(f"{kind.__name__} has no '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        super().__setattr__(name, value)
 
     def _add(self, key: str, value: str) -> None:
         if not isinstance(key, str) or not isinstance(value, str):

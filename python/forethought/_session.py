@@ -279,14 +279,18 @@ class InferenceSession:
         memory_report()["caps"] says what they follow from."""
         return MemoryStats(self._core.memory_stats())
 
-    def memory_report(self) -> dict:
+    def memory_report(self, input_shapes=None) -> dict:
         """Who holds the memory, largest first, the least limit that works, what bounds the memory that is kept and what
-        those caps follow from, and what lies outside all accounts; "text" has all of it for people."""
-        return self._core.memory_report()
+        those caps follow from, and what lies outside all accounts; "text" has all of it for people. It is for the shapes
+        seen last ("least_limit" is 0 if none were), or before any run for {name: shape}, as in memory_plan()."""
+        return self._core.memory_report(None if input_shapes is None else self._shapes(input_shapes))
 
     def trim(self, target: int = 0) -> int:
         """Gives back what is kept between runs until at most `target` bytes are; by how much `retained` fell."""
-        return self._core.trim(whole(target, "the target"))
+        target = whole(target, "the target")
+        if target < 0:
+            raise InvalidArgument(f"what is kept cannot be brought down to {target} bytes; 0 gives all of it back")
+        return self._core.trim(target)
 
     def set_memory_limit(self, limit: int) -> None:
         """Bytes that the session may take, 0: no limit. What is kept above it goes back; what is in use must fit."""
@@ -309,18 +313,18 @@ class InferenceSession:
 
     def _shapes(self, input_shapes) -> list[list[int]]:
         """One shape an input of the core, from {name: shape} and what the model declares."""
-        given = dict(input_shapes or {})
+        given, inputs = dict(input_shapes or {}), self._core.largest_inputs()
+        if unknown := given.keys() - {name for name, *_ in inputs}:
+            raise InvalidArgument(f"the model has no input {', '.join(map(repr, sorted(unknown, key=str)))}")
         shapes = []
-        for name, _, declared, _ in self._core.largest_inputs():
-            shape = given.pop(name, None)
+        for name, _, declared, _ in inputs:
+            shape = given.get(name)
             if shape is not None:
                 shapes.append(whole_list(shape, f"a dim of input '{name}'"))
             elif all(isinstance(d, int) for d in declared):
                 shapes.append(declared)
             else:
                 raise InvalidArgument(f"the shape {declared} of input '{name}' is not fixed: give one in input_shapes")
-        if given:
-            raise InvalidArgument(f"the model has no input {', '.join(map(repr, given))}")
         return shapes
 
     def memory_plan(self, input_shapes=None) -> MemoryPlan:

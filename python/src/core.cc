@@ -129,8 +129,22 @@ nb::dict dict_of(const MemoryStatistics& statistics) {
   return out;
 }
 
-nb::dict memory_report(const PythonSession& self) {
-  const MemoryReport report = self.session->memory_report();
+std::shared_ptr<const CompiledProgram> program_of(const PythonSession& self, nb::list shapes) {
+  std::vector<Dims> dims;
+  for (nb::handle s : shapes) dims.push_back(dims_of(s));
+  StatusOr<std::shared_ptr<const CompiledProgram>> compiled;
+  {
+    nb::gil_scoped_release release;
+    compiled = self.session->plan_for(dims);
+  }
+  return check(std::move(compiled), During::run);
+}
+
+// shapes: as for plan(), or None for those seen last.
+nb::dict memory_report(const PythonSession& self, nb::object shapes) {
+  const MemoryReport report = shapes.is_none()
+                                  ? self.session->memory_report()
+                                  : self.session->memory_report(*program_of(self, nb::cast<nb::list>(shapes)));
   nb::list holders;
   for (const MemoryHolder& h : report.holders) {
     nb::dict d;
@@ -145,7 +159,7 @@ nb::dict memory_report(const PythonSession& self) {
   for (const auto& [what, bytes] : report.outside) outside[nb::str(what.c_str())] = bytes;
   out["session"] = dict_of(report.session);
   out["process"] = dict_of(report.process);
-  out["least_limit"] = report.least;
+  out["least_limit"] = least_limit(report);
   out["unplanned_values"] = report.unplanned_values;
   out["unplanned_most"] = report.unplanned_most;
   nb::list unbounded;
@@ -224,14 +238,7 @@ nb::dict stages(const PythonSession& self) {
 
 // shapes: one list of numbers an input, in the order of the model (those with defaults included); or empty.
 nb::object plan(const PythonSession& self, nb::list shapes, bool json) {
-  std::vector<Dims> dims;
-  for (nb::handle s : shapes) dims.push_back(dims_of(s));
-  StatusOr<std::shared_ptr<const CompiledProgram>> compiled;
-  {
-    nb::gil_scoped_release release;
-    compiled = self.session->plan_for(dims);
-  }
-  const auto program = check(std::move(compiled), During::run);
+  const auto program = program_of(self, shapes);
   const PreparedGraph& graph = self.session->prepared();
   return text(json ? plan_json(graph, *program) : plan_text(graph, *program));
 }
@@ -332,7 +339,7 @@ void bind_session(nb::module_& m) {
                if (c.unit == "bytes") out[nb::str(c.name.c_str())] = c.most;
              return out;
            })
-      .def("memory_report", &memory_report)
+      .def("memory_report", &memory_report, nb::arg("shapes").none())
       .def("trim", &trim)
       .def("set_memory_limit",
            [](PythonSession& s, int64_t bytes) { check_unlocked([&] { return s.session->set_memory_limit(bytes); }); })

@@ -1,4 +1,5 @@
 """What a caller can get wrong about memory, shapes, names and options: each is refused with what to do."""
+import copy
 import threading
 
 import ml_dtypes
@@ -217,6 +218,17 @@ NEVER = lambda *_: pytest.fail("the callback of a run that never was")  # noqa: 
 def test_what_is_of_another_kind_is_a_type_error_at_once(call):
     with pytest.raises(TypeError):
         call(ft.InferenceSession(ADD))
+
+
+@pytest.mark.parametrize(("options", "name", "meant"), [
+    (ft.SessionOptions, "memory_limt", "memory_limit"), (ft.RunOptions, "terminat", "terminate"),
+])
+def test_an_option_that_is_not_there_is_an_error(options, name, meant):
+    with pytest.raises(AttributeError, match=f"{options.__name__} has no '{name}'; did you mean '{meant}'"):
+        setattr(options(), name, 1)
+    kept = type("Mine", (options,), {})()
+    kept.note = "a class of one's own may have more"
+    assert copy.copy(kept).note == kept.note
 
 
 @pytest.mark.parametrize("number", [np.int64, np.int32, np.uint8])

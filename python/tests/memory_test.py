@@ -90,6 +90,25 @@ def test_the_limit_of_devices_is_apart_from_that_of_the_host():
         ft.InferenceSession(NET, options)
 
 
+def test_the_report_of_shapes_comes_before_any_run():
+    session = ft.InferenceSession(NET)
+    assert session.memory_report()["least_limit"] == 0
+    (name, value), = rows(1000).items()
+    least = session.memory_report({name: value.shape})["least_limit"]
+    session.set_memory_limit(least - 1)
+    with pytest.raises(ft.RuntimeException, match=rf"\({least} bytes\)"):
+        session.run(None, rows(1000))
+    session.set_memory_limit(least)
+    session.run(None, rows(1000))
+    with pytest.raises(ft.InvalidArgument, match="not fixed"):
+        session.memory_report({})
+
+
+def test_a_target_below_zero_is_refused():
+    with pytest.raises(ft.InvalidArgument, match="-1 bytes"):
+        ft.InferenceSession(NET).trim(-1)
+
+
 def test_check19_trim_gives_back_what_is_kept_and_says_how_much():
     session = ft.InferenceSession(NET)
     held = session.run(None, rows(1000))

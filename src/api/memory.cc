@@ -1,11 +1,14 @@
 // Memory of sessions and of the process, as the public API shows it.
 #include "forethought/memory.h"
 
+#include <algorithm>
 #include <new>
 
+#include "absl/strings/str_cat.h"
 #include "api/rep.h"
 #include "memory/budget.h"
 #include "memory/system.h"
+#include "session/bounds.h"
 #include "session/memory_report.h"
 
 namespace forethought::v1 {
@@ -36,6 +39,23 @@ std::vector<MemoryCap> public_caps(std::vector<::forethought::MemoryCap> caps) {
   return all;
 }
 
+MemoryReport public_report(const ::forethought::MemoryReport& r) {
+  MemoryReport out;
+  out.session = public_stats(r.session);
+  out.process = public_stats(r.process);
+  out.least_limit = ::forethought::least_limit(r);
+  out.unplanned_values = r.unplanned_values;
+  out.unplanned_most = r.unplanned_most;
+  out.unbounded = r.unbounded;
+  for (const ::forethought::MemoryHolder& h : r.holders)
+    out.holders.push_back({h.value, h.node, ::forethought::name(h.role), h.bytes, h.buffers});
+  out.caps = public_caps(r.caps);
+  out.outside = r.outside;
+  out.weights = r.weights;
+  out.text = to_string(r);
+  return out;
+}
+
 class AllocatorSource final : public MemorySource {
  public:
   explicit AllocatorSource(std::shared_ptr<Allocator> allocator) : allocator_(std::move(allocator)) {}
@@ -60,21 +80,35 @@ MemoryStats Session::memory_stats() const {
   return stats;
 }
 
-MemoryReport Session::memory_report() const {
-  const ::forethought::MemoryReport r = rep_->session->memory_report();
+MemoryReport Session::memory_report() const { return public_report(rep_->session->memory_report()); }
+
+Result<MemoryReport> Session::memory_report(const std::map<std::string, std::vector<int64_t>>& shapes) const {
+  const ::forethought::Session& session = *rep_->session;
   MemoryReport out;
-  out.session = public_stats(r.session);
-  out.process = public_stats(r.process);
-  out.least_limit = r.least;
-  out.unplanned_values = r.unplanned_values;
-  out.unplanned_most = r.unplanned_most;
-  out.unbounded = r.unbounded;
-  for (const ::forethought::MemoryHolder& h : r.holders)
-    out.holders.push_back({h.value, h.node, ::forethought::name(h.role), h.bytes, h.buffers});
-  out.caps = public_caps(r.caps);
-  out.outside = r.outside;
-  out.weights = r.weights;
-  out.text = to_string(r);
+  const Status made = guarded([&]() -> ::forethought::Status {
+    ASSIGN_OR_RETURN(const auto bounds, dimension_bounds(session.options(), session.info(), session.inputs()));
+    for (const auto& [name, shape] : shapes)
+      if (std::ranges::find(session.inputs(), name, &NodeArg::name) == session.inputs().end())
+        return invalid(absl::StrCat("the model has no input '", name, "'"));
+    std::vector<Dims> dims;
+    for (const NodeArg& input : session.inputs()) {
+      SymShape declared = input.shape;
+      put_numbers(bounds, &declared);
+      const auto numbers = declared.numbers();
+      if (const auto given = shapes.find(input.name); given != shapes.end()) {
+        dims.emplace_back(given->second.begin(), given->second.end());
+      } else if (numbers) {
+        dims.emplace_back(numbers->begin(), numbers->end());
+      } else {
+        return invalid(
+            absl::StrCat("the shape ", to_string(input.shape), " of input '", input.name, "' is not fixed: give one"));
+      }
+    }
+    ASSIGN_OR_RETURN(const auto program, session.plan_for(dims));
+    out = public_report(session.memory_report(*program));
+    return absl::OkStatus();
+  });
+  if (!made.ok()) return made;
   return out;
 }
 

@@ -470,6 +470,23 @@ TEST(ApiMemory, TheReportNamesHoldersAndALimitThatWorks) {
   EXPECT_TRUE(s.run({{"x", x}}).ok());
 }
 
+TEST(ApiMemory, TheReportOfShapesComesBeforeAnyRun) {
+  const std::string model = affine_model();
+  const ft::Session s = load(model);
+  EXPECT_EQ(s.memory_report().least_limit, 0);
+  EXPECT_THAT(s.memory_report().text, HasSubstr("without any run, whose shapes are not known yet"));
+  const ft::MemoryReport report = s.memory_report({{"x", {1000, 3}}}).value();
+  ASSERT_GT(report.least_limit, 12000);
+  ASSERT_TRUE(s.set_memory_limit(report.least_limit - 1).ok());
+  const ft::Value x = ft::Value::tensor(ft::ElementType::f32, Shape{1000, 3}).value();
+  EXPECT_EQ(s.run({{"x", x}}).status().code(), ft::ErrorCode::exhausted);
+  ASSERT_TRUE(s.set_memory_limit(report.least_limit).ok());
+  EXPECT_TRUE(s.run({{"x", x}}).ok());
+  EXPECT_THAT(s.memory_report({{"z", {1}}}).status().message(), HasSubstr("no input 'z'"));
+  EXPECT_THAT(s.memory_report(std::map<std::string, std::vector<int64_t>>{}).status().message(),
+              HasSubstr("is not fixed: give one"));
+}
+
 TEST(ApiMemory, B2_ConfigEntriesSayHowWeightsAreHeld) {
   const std::string model = layers_model();
   const auto load_with = [&](std::map<std::string, std::string> config) {

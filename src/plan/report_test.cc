@@ -52,8 +52,8 @@ struct Example {
 };
 
 bool common_bytes(const ValuePlace& a, const ValuePlace& b) {
-  if (a.arena == ArenaKind::none || a.arena != b.arena || a.index != b.index || a.bytes == 0 || b.bytes == 0)
-    return false;
+  if (a.arena == ArenaKind::none || a.arena == ArenaKind::weights || a.bytes == 0 || b.bytes == 0) return false;
+  if (a.arena != b.arena || a.index != b.index) return false;
   const auto reaches = [](const ValuePlace& x, const ValuePlace& y) {
     return x.bytes == kUnknownSize || x.offset + x.bytes > y.offset;
   };

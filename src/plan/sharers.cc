@@ -17,7 +17,7 @@ Sharers::Sharers(const Plan& plan) : plan_(plan), buffer_of_(plan.values.size(),
   std::map<std::pair<ArenaKind, int32_t>, int32_t> found;
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const ValuePlace& p = plan.values[v];
-    if (p.arena == ArenaKind::none || p.bytes == 0) continue;
+    if (p.arena == ArenaKind::none || p.arena == ArenaKind::weights || p.bytes == 0) continue;
     const auto [it, is_new] = found.try_emplace({p.arena, p.index}, static_cast<int32_t>(buffers_.size()));
     if (is_new) buffers_.push_back({p.arena, p.index, {}, {}, {}});
     Buffer& b = buffers_[it->second];

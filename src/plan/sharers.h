@@ -8,7 +8,8 @@
 
 namespace forethought {
 
-// Values share if their bytes in one buffer overlap; those without bytes share with nobody. Borrows the plan.
+// Values share if their bytes in one buffer overlap; constants, which have memory of their own, and those without bytes
+// share with nobody. Borrows the plan.
 class Sharers {
  public:
   explicit Sharers(const Plan& plan);

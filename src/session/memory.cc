@@ -85,6 +85,17 @@ Status change_limit(MemoryBudget& budget, int64_t bytes) {
   return absl::OkStatus();
 }
 
+// With what would hold less, where packed forms are left that could lie in files.
+Status with_folder_hint(const Status& told, const MemoryReport& report) {
+  const auto fits = [](const MemoryHolder& h) {
+    return h.role == MemoryRole::packed && h.bytes >= PackFolder::kLeastBytes;
+  };
+  if (std::ranges::none_of(report.holders, fits)) return told;
+  return exhausted(absl::StrCat(told.message(),
+                                "; the config entry session.packed_weights_path would take less: it names "
+                                "a folder for packed forms"));
+}
+
 }  // namespace
 
 // Loads in the first way that the limit holds. If it holds none, goes through them once more without taking memory, to
@@ -155,6 +166,7 @@ StatusOr<std::unique_ptr<Session>> Session::load_within(const SessionOptions& op
   if (!best) return session;
   Status told = too_little(*refusal, *best, least, best_elsewhere);
   if (!runs_too) told = exhausted(absl::StrCat(told.message(), "; runs come on top: their shapes are not known yet"));
+  if (!how.pack_folder) told = with_folder_hint(told, *best);
   return with_context(told, what);
 }
 
@@ -211,7 +223,9 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
   trim();
   std::vector<uint8_t> bound;
   for (const Value& v : outputs) bound.push_back(v.is_tensor() && v.tensor().data);
-  const MemoryReport report = report_for(static_cast<const CompiledProgram*>(program.get()), bound);
+  MemoryReport report = report_for(static_cast<const CompiledProgram*>(program.get()), bound);
+  add_bounded(static_cast<const CompiledProgram&>(*program), &report.holders);
+  sort_holders(&report.holders);
   int64_t elsewhere = 0;
   if (refusal->of_process)
     elsewhere = (report.process.mapped - report.process.retained) - (report.session.mapped - report.session.retained);
@@ -224,11 +238,13 @@ Status Session::run_program(const std::shared_ptr<const Program>& program, std::
   const int64_t held = report.session.mapped - report.session.retained + program->window;
   least = weights_held_.enough_for(least - held - elsewhere, least, elsewhere);
   Status told = too_little(*refusal, report, least, elsewhere);
-  const auto could_go = [&](const MemoryHolder& h) {
-    return prepared_->streamed ? h.role == MemoryRole::packed : h.value.starts_with("the model's file");
-  };
-  if (!weights_held_.least && std::ranges::any_of(report.holders, could_go))
+  int64_t could_go = 0;
+  for (const MemoryHolder& h : report.holders)
+    if (prepared_->streamed ? h.role == MemoryRole::packed : h.value.starts_with("the model's file"))
+      could_go += h.bytes;
+  if (!weights_held_.least && could_go >= least / 8)  // a share worth a hint
     told = exhausted(absl::StrCat(told.message(), "; the config entry session.weights=streamed would take less"));
+  if (weights_held_.least && !pack_folder_) told = with_folder_hint(told, report);
   return told_there(told, status);
 }
 
@@ -285,6 +301,7 @@ MemoryReport Session::report_for(const CompiledProgram* program, std::span<const
   r.least = r.session.mapped - r.session.retained;
   add_weights(*prepared_, *budget_, &r.holders);
   r.weights = weights_text(weights_, prepared_->streamed, weights_held_.reason, program ? program->window : 0);
+  r.of_shapes = program != nullptr;
   if (program) {
     r.least += bytes_of_run(*program, bound);
     add_unplanned(*program, &r);

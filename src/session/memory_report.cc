@@ -121,6 +121,16 @@ void for_outputs_taken(const CompiledProgram& p, std::span<const uint8_t> bound,
   }
 }
 
+// f(value, the bytes that it takes at most), for those of unknown size that have a bound.
+template <typename F>
+void for_bounded(const CompiledProgram& p, const Unplanned& late, F&& f) {
+  for (ValueNo v : late.values) {
+    const ValuePlace& at = p.plan.values[v];
+    const int64_t most = at.bytes == kUnknownSize ? (*p.plan_values)[v].most_bytes : at.bytes;
+    if (most != kUnknownSize && std::ranges::find(late.unbounded, v) == late.unbounded.end()) f(v, most);
+  }
+}
+
 }  // namespace
 
 std::string weights_text(const WeightTotals& totals, bool streamed, const std::string& reason, int64_t window) {
@@ -198,13 +208,10 @@ void add_run(const CompiledProgram& program, std::span<const uint8_t> bound, std
 void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
   const Unplanned late = unplanned(program.problem(), program.plan);
   report->unplanned_values += static_cast<int64_t>(late.values.size());
-  for (ValueNo v : late.values) {
-    const ValuePlace& at = program.plan.values[v];
-    const int64_t most = at.bytes == kUnknownSize ? (*program.plan_values)[v].most_bytes : at.bytes;
-    if (most == kUnknownSize || std::ranges::find(late.unbounded, v) != late.unbounded.end()) continue;
+  for_bounded(program, late, [&](ValueNo, int64_t most) {
     report->unplanned_most =
         checked_add(report->unplanned_most, BlockPool::class_bytes(most)).value_or(std::numeric_limits<int64_t>::max());
-  }
+  });
   if (!late.unbounded.empty()) {
     const std::vector<std::string> maker = makers(program);
     for (ValueNo v : late.unbounded) {
@@ -218,10 +225,19 @@ void add_unplanned(const CompiledProgram& program, MemoryReport* report) {
       if (body != program.bodies.end()) {
         add_unplanned(*body->second, report);
       } else {
-        report->unbounded.push_back(absl::StrCat("a body of node ", std::string(program.steps[s].name)));
+        std::string what = absl::StrCat("a body of node ", std::string(program.steps[s].name));
+        if (report->unbounded.empty() || report->unbounded.back() != what) report->unbounded.push_back(std::move(what));
       }
     }
   }
+}
+
+void add_bounded(const CompiledProgram& program, std::vector<MemoryHolder>* holders) {
+  const std::vector<std::string> maker = makers(program);
+  for_bounded(program, unplanned(program.problem(), program.plan), [&](ValueNo v, int64_t most) {
+    holders->push_back({std::string((*program.plan_values)[v].name), maker[v], MemoryRole::unplanned, most});
+  });
+  for (const auto& [key, body] : program.bodies) add_bounded(*body, holders);
 }
 
 void add_run_on(const CompiledProgram& program, size_t place, std::vector<MemoryHolder>* holders) {
@@ -289,11 +305,15 @@ std::string to_string(const MemoryReport& report, size_t most) {
   for (const auto& [what, bytes] : report.outside) line(what, bytes);
   if (!report.outside.empty())
     text += "  (heap: objects of libraries, of this runtime and of the program, which the heap does not tell apart)\n";
-  if (report.least > 0) absl::StrAppend(&text, "least limit: ", report.least, " bytes");
-  if (report.least > 0 && (report.unplanned_values > 0 || !report.unbounded.empty()))
-    absl::StrAppend(&text, ", and what ", report.unplanned_values,
-                    " values take whose sizes only a run tells: ", unplanned_text(report));
-  if (report.least > 0) text += "\n";
+  if (report.of_shapes) {
+    absl::StrAppend(&text, "least limit: ", report.least, " bytes");
+    if (report.unplanned_values > 0 || !report.unbounded.empty())
+      absl::StrAppend(&text, ", and what ", report.unplanned_values,
+                      " values take whose sizes only a run tells: ", unplanned_text(report));
+    text += "\n";
+  } else {
+    absl::StrAppend(&text, "least limit: ", report.least, " bytes without any run, whose shapes are not known yet\n");
+  }
   absl::StrAppend(&text, "largest holders\n");
   for (size_t i = 0; i < std::min(most, report.holders.size()); ++i) {
     text += "  ";
@@ -318,7 +338,7 @@ std::string memory_json(const MemoryReport& r, int indent) {
   };
   Json j{{"session", counts(named(r.session))},
          {"process", counts(named(r.process))},
-         {"least_limit", r.least},
+         {"least_limit", least_limit(r)},
          {"unplanned_values", r.unplanned_values},
          {"unplanned_most", r.unplanned_most},
          {"unbounded", r.unbounded},

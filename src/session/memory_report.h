@@ -30,8 +30,10 @@ struct DeviceReport {
 struct MemoryReport {
   MemoryStatistics session, process;
   // The least limit of the session with which it runs the shapes that the report is about, outputs that are held now
-  // included; 0: no shapes are known yet. Where sizes are known only at run (see `unplanned_values`), it may take more.
+  // included; of the load alone if it is about none. Where sizes are known only at run (see `unplanned_values`), it may
+  // take more.
   int64_t least = 0;
+  bool of_shapes = false;
   int64_t unplanned_values = 0;  // buffers that `least` leaves out: of those sizes, and of elements of objects
   int64_t unplanned_most = 0;    // what their blocks take at most, as far as there is a bound; all of them together
   std::vector<std::string> unbounded;  // what has no bound: "'r' of node /range (Range)", "a body of node /loop (Loop)"
@@ -46,6 +48,9 @@ struct MemoryReport {
   std::string weights;          // how they are held, and why; what packed forms were left out, and what stays in memory
 };
 
+// `least` as callers see it: 0 where no shapes are known yet.
+inline int64_t least_limit(const MemoryReport& report) { return report.of_shapes ? report.least : 0; }
+
 // As text, with the `most` largest holders.
 std::string to_string(const MemoryReport& report, size_t most = 5);
 // The same as one JSON object, under the names that Python has for it (session.memory_report()).
@@ -53,6 +58,9 @@ std::string memory_json(const MemoryReport& report, int indent = -1);
 // "allow at least 5.0 MiB (5242880 bytes), …; the process holds … beside this session; the largest holders: …": the end
 // of an error.
 std::string explain_need(const std::vector<MemoryHolder>& holders, int64_t least, int64_t elsewhere);
+
+// Adds what values of unknown size take at most, where that is known.
+void add_bounded(const CompiledProgram& program, std::vector<MemoryHolder>* holders);
 
 // A limit that does: the least, and what values take at most whose sizes only a run tells, each in a block of a size
 // class. What has no bound is left out.

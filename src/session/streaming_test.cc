@@ -515,7 +515,9 @@ TEST_F(Weights, B1_WhatCannotBeStreamedIsChargedAndNamed) {
   EXPECT_EQ(session->memory_statistics().of(MemoryRole::weights).live, 4 * kWeight);
   EXPECT_THAT(session->memory_report().weights,
               HasSubstr("4 constants stay in memory (4.0 MiB): 'w000' (1.0 MiB: its place in the file does not suit"));
-  // A folder holds copies at places that do.
+  // A folder holds copies at places that do, which is what a limit's error says.
+  EXPECT_THAT(std::string(load(path, {}, kWeight).status().message()),
+              HasSubstr("the config entry session.packed_weights_path would take less"));
   const std::string folder = (folder_ / "packs").string();
   session = load(path, {{"session.weights", "streamed"}, {"session.packed_weights_path", folder}}).value();
   EXPECT_EQ(run(*session, 4), wanted);

@@ -16,6 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr int64_t kLength = 24;
 
@@ -288,6 +289,12 @@ TEST(UnknownSizes, TheReportCountsTheBlocksOfEmptyAndSmallValues) {
     const MemoryReport report = free_one->memory_report();
     ASSERT_THAT(report.unbounded, IsEmpty());
     EXPECT_GE(report.unplanned_most, 64 * report.unplanned_values);
+    limited.memory_limit = report.least;
+    if (const auto tight = session_of(text, limited); length == 700'001) {
+      const Status refused = run(*tight);
+      EXPECT_THAT(std::string(refused.message()), HasSubstr("(unplanned, "));
+      EXPECT_THAT(std::string(refused.message()), Not(HasSubstr("session.weights=streamed")));
+    }
     limited.memory_limit = report.least + report.unplanned_most;
     const auto session = session_of(text, limited);
     ASSERT_TRUE(session);

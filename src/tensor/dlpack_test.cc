@@ -69,7 +69,7 @@ TEST(DLPack, AStructKeepsTheMemory) {
   EXPECT_EQ(static_cast<float*>(out->view.data)[1], 2);
   auto in = from_versioned(out).value();
   EXPECT_TRUE(in.read_only);
-  std::thread other([moved = std::move(in.tensor)]() mutable { moved = Tensor(); });  // the deleter runs there
+  std::thread other([moved = std::move(in.tensor)]() mutable { const Tensor gone = std::move(moved); });
   other.join();
 }
 

@@ -116,13 +116,15 @@ void add_plan(CLI::App& app, int* code) {
   CLI::Option* node =
       c->add_option("--node", a->node, "Only this node: its values, its kernel and what was refused")->excludes(value);
   CLI::Option* json = c->add_flag("--json", a->json, "As JSON");
-  c->add_flag("--memory", a->memory,
-              "What the session takes and keeps, the least memory limit that works, and the largest holders")
-      ->excludes(value)
-      ->excludes(node);
+  CLI::Option* memory =
+      c->add_flag("--memory", a->memory,
+                  "What the session takes and keeps, the least memory limit that works, and the largest holders")
+          ->excludes(value)
+          ->excludes(node);
   c->add_option("--html", a->html, "Write one page that shows all of it, for a browser; it needs no network")
       ->excludes(value)
       ->excludes(node)
+      ->excludes(memory)
       ->excludes(json);
   c->footer(footer({"plan model.onnx", "plan model.onnx --shape x=1,3,48,320 --node /conv1/Conv",
                     "plan model.onnx --value /conv1/Relu_output_0", "plan model.onnx --memory",

@@ -2,9 +2,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 
@@ -106,10 +105,12 @@ Status write_output(const std::filesystem::path& stem, const Value& v) {
 }
 
 // CLI takes the largest number for a larger one.
-std::string fits(const std::string& text) {
-  errno = 0;
-  std::strtoull(text.c_str(), nullptr, 0);
-  return errno == ERANGE ? text + " is more than " + std::to_string(std::numeric_limits<uint64_t>::max()) : "";
+std::string check_seed(const std::string& text) {
+  uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [read, error] = std::from_chars(text.data(), end, seed);
+  if (error == std::errc() && read == end) return "";
+  return fmt::format("'{}' is no whole number from 0 to {}", text, std::numeric_limits<uint64_t>::max());
 }
 
 int run(const RunArguments& a) {
@@ -152,10 +153,7 @@ void add_run(CLI::App& app, int* code) {
   add_repeated(*c, "--input", &a->inputs, "An input from a .npy or .pb file: NAME=FILE; others are random");
   c->add_option("--output-dir", a->output_dir,
                 "Write every output there as output_I.npy, elements of a sequence as output_I_K.npy");
-  c->add_option("--seed", a->seed, "Seed of random inputs")
-      ->check(CLI::NonNegativeNumber)
-      ->check(fits)
-      ->capture_default_str();
+  c->add_option("--seed", a->seed, "Seed of random inputs")->check(check_seed)->capture_default_str();
   c->add_flag("--memory-stats", a->memory_stats,
               "Print what the session has of the system after the run, and for what");
   c->add_flag("--stats", a->stats, "Print what was counted of plans, and of what kernels made for shapes");
